@@ -1,0 +1,2 @@
+//! The `engine` command.
+fn main() {}
