@@ -3,3 +3,5 @@
 //! Kernels take plain values: no configuration, no environment, no process-wide state.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;

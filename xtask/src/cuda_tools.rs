@@ -4,6 +4,7 @@
 //! accepted only if its SHA-256 is the one recorded here, so every machine compiles kernels with the same compiler.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,11 +121,11 @@ fn python(arguments: &[&str], paths: &[&Path]) -> Result<(), Box<dyn Error>> {
 fn sha256(path: &Path) -> Result<String, Box<dyn Error>> {
     let mut digest = Sha256::new();
     std::io::copy(&mut fs::File::open(path)?, &mut Writer(&mut digest))?;
-    Ok(digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    let mut hex = String::new();
+    for byte in digest.finalize() {
+        write!(hex, "{byte:02x}")?;
+    }
+    Ok(hex)
 }
 
 /// Feeds what is written to a digest.

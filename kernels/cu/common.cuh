@@ -1,0 +1,103 @@
+#pragma once
+// What the kernels need of the machine, and nothing else: types, bf16, cp.async, ldmatrix, mma.
+//
+// No NVIDIA header is included. The run-time compiler then needs no toolkit beside it, compiles in milliseconds, and
+// every instruction used is visible here. The instruction level is that of sm_80.
+
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int i32;
+typedef long long i64;
+
+// bf16 values are held as their bits.
+typedef u16 bf16;
+
+#define DEVICE __device__ __forceinline__
+#define KERNEL extern "C" __global__ void
+
+// Macros and enumerators, not constexpr variables: the compiler would place those in device memory as well.
+#define FULL_WARP 0xffffffffu
+#define LOG2_E 1.44269504088896341f
+#define LN_2 0.693147180559945309f
+
+DEVICE float infinity() { return __uint_as_float(0x7f800000u); }
+
+// ---- bf16 ----------------------------------------------------------------------------------------------------------
+
+DEVICE float low_half(u32 pair) { return __uint_as_float(pair << 16); }
+DEVICE float high_half(u32 pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+DEVICE bf16 to_bf16(float value) {
+  bf16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+DEVICE u32 to_bf16_pair(float low, float high) {
+  u32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// Eight consecutive bf16 values, one 16-byte access.
+DEVICE void unpack8(float (&to)[8], uint4 from) {
+  const u32 pairs[4] = {from.x, from.y, from.z, from.w};
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    to[2 * i] = low_half(pairs[i]);
+    to[2 * i + 1] = high_half(pairs[i]);
+  }
+}
+
+// ---- arithmetic ----------------------------------------------------------------------------------------------------
+
+// 2^x. exp2(-inf) is +0, which is what a masked score needs.
+DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// log2(x).
+DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// ---- asynchronous copies into shared memory ------------------------------------------------------------------------
+
+DEVICE u32 shared_address(const void *pointer) { return (u32)__cvta_generic_to_shared(pointer); }
+
+// Copies 16 bytes, or fills 16 bytes with zeros where `valid` is false (`from` is then not read).
+DEVICE void copy16_async(void *to, const void *from, bool valid) {
+  const u32 bytes = valid ? 16u : 0u;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+}
+
+DEVICE void close_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most NEWER of this thread's latest groups are still in flight.
+template <int NEWER> DEVICE void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(NEWER) : "memory");
+}
+
+// ---- tensor cores --------------------------------------------------------------------------------------------------
+
+// Loads four 8x8 matrices of 16-bit elements. Lanes 8i..8i+7 give the row addresses of matrix i.
+DEVICE void load_matrix_x4(u32 (&to)[4], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+// c += a b for a 16x16 tile of a (row major), a 16x8 tile of b (column major) and a 16x8 tile of c.
+DEVICE void mma_16x8x16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+               "{%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}

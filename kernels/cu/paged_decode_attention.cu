@@ -1,0 +1,240 @@
+// Attention of one query token per request over a paged KV pool, with the context split across blocks.
+//
+// A block takes one request, one group of query heads that share a key head, and one run of SPLIT_TOKENS tokens. Where
+// a request spans several splits, each leaves a partial result and merge_decode_splits joins them in split order, so
+// the sum does not depend on scheduling. The split length is fixed at compile time, not chosen from the batch: a
+// request's result is then bit-identical whatever it is batched with.
+//
+// Set by the host, which also checks them:
+//   HEAD_DIM       elements per head: 32, 64, 128 or 256
+//   QUERY_HEADS    query heads of the model
+//   KV_HEADS       key/value heads; divides QUERY_HEADS
+//   HEADS          query heads a block handles, all of one key head
+//   PAGE_SHIFT     log2 of the tokens in a page
+//   SPLIT_TOKENS   tokens a block covers
+#include "common.cuh"
+
+enum : int {
+  WARPS = 4,
+  THREADS = WARPS * 32,
+  // A lane holds eight elements of a head, one 16-byte load.
+  LANES_PER_TOKEN = HEAD_DIM / 8,
+  TOKENS_PER_WARP = 32 / LANES_PER_TOKEN,
+  TOKENS_PER_STEP = WARPS * TOKENS_PER_WARP,
+  // Tokens a lane has in flight: their loads overlap, and one rescale of the accumulator serves them all.
+  UNROLL = 2,
+  GROUP = QUERY_HEADS / KV_HEADS,
+};
+
+// A softmax-weighted sum in progress: scores are in units of log2, `sum` and `value` are relative to 2^max.
+struct Running {
+  float max[HEADS];
+  float sum[HEADS];
+  float value[HEADS][8];
+};
+
+// What `2^(x - reference)` must use as reference: a row with nothing visible yet has max -inf, and -inf - -inf is NaN.
+DEVICE float finite_reference(float max) { return max == -infinity() ? 0.0f : max; }
+
+// Where a token's key and value start, relative to the pools.
+DEVICE i64 token_offset(const i32 *pages, i32 token, i64 page_stride, i64 token_stride) {
+  const i32 page = pages[token >> PAGE_SHIFT];
+  const i32 row = token & ((1 << PAGE_SHIFT) - 1);
+  return (i64)page * page_stride + (i64)row * token_stride;
+}
+
+// Adds UNROLL tokens to the running sums. A token that is not visible contributes exactly nothing.
+DEVICE void accumulate(Running &running, const float (&query)[HEADS][8], const uint4 (&keys)[UNROLL],
+                       const uint4 (&values)[UNROLL], const bool (&visible)[UNROLL]) {
+  float score[UNROLL][HEADS];
+#pragma unroll
+  for (int u = 0; u < UNROLL; u++) {
+    float key[8];
+    unpack8(key, keys[u]);
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+      float dot = 0.0f;
+#pragma unroll
+      for (int i = 0; i < 8; i++) dot = fmaf(query[h][i], key[i], dot);
+#pragma unroll
+      for (int lanes = LANES_PER_TOKEN / 2; lanes > 0; lanes >>= 1) dot += __shfl_xor_sync(FULL_WARP, dot, lanes);
+      score[u][h] = visible[u] ? dot : -infinity();
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < HEADS; h++) {
+    float max = running.max[h];
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) max = fmaxf(max, score[u][h]);
+    const float reference = finite_reference(max);
+    const float keep = exp2_approx(running.max[h] - reference);
+    running.max[h] = max;
+    running.sum[h] *= keep;
+#pragma unroll
+    for (int i = 0; i < 8; i++) running.value[h][i] *= keep;
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+      score[u][h] = exp2_approx(score[u][h] - reference);
+      running.sum[h] += score[u][h];
+    }
+  }
+#pragma unroll
+  for (int u = 0; u < UNROLL; u++) {
+    float value[8];
+    unpack8(value, values[u]);
+#pragma unroll
+    for (int h = 0; h < HEADS; h++)
+#pragma unroll
+      for (int i = 0; i < 8; i++) running.value[h][i] = fmaf(score[u][h], value[i], running.value[h][i]);
+  }
+}
+
+// Joins the sums of lanes that hold the same elements for different tokens of a warp.
+DEVICE void join_lanes(Running &running) {
+#pragma unroll
+  for (int lanes = LANES_PER_TOKEN; lanes < 32; lanes <<= 1)
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+      const float other = __shfl_xor_sync(FULL_WARP, running.max[h], lanes);
+      const float max = fmaxf(running.max[h], other);
+      const float reference = finite_reference(max);
+      const float keep = exp2_approx(running.max[h] - reference);
+      running.max[h] = max;
+      running.sum[h] *= keep;
+      running.sum[h] += __shfl_xor_sync(FULL_WARP, running.sum[h], lanes);
+#pragma unroll
+      for (int i = 0; i < 8; i++) {
+        const float scaled = running.value[h][i] * keep;
+        running.value[h][i] = scaled + __shfl_xor_sync(FULL_WARP, scaled, lanes);
+      }
+    }
+}
+
+// query, output   [requests, QUERY_HEADS, HEAD_DIM]
+// keys, values    pools, addressed by the strides (in elements)
+// block_table     [slots, table_width], page numbers; only the entries a context needs are read
+// slots           [requests], the block table's row for a request; -1 marks a padding row, which gets zeros
+// context         [requests], tokens visible to the query, which is the last of them
+// lse             [requests, QUERY_HEADS], natural logarithm of the softmax denominator
+// split_output, split_lse   [requests, QUERY_HEADS, splits, HEAD_DIM] and [.., splits]; used when splits > 1
+//
+// Grid (requests, QUERY_HEADS / HEADS, splits).
+extern "C" __global__ void __launch_bounds__(THREADS)
+paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, const i32 *block_table,
+                       const i32 *slots, const i32 *context, bf16 *output, float *lse, float *split_output,
+                       float *split_lse, i64 page_stride, i64 token_stride, i64 head_stride, i32 table_width,
+                       i32 splits, float scale) {
+  __shared__ float warp_max[WARPS][HEADS];
+  __shared__ float warp_sum[WARPS][HEADS];
+  __shared__ float warp_value[WARPS][HEADS][HEAD_DIM];
+
+  const i64 request = blockIdx.x;
+  const i32 first_head = blockIdx.y * HEADS;
+  const i32 split = blockIdx.z;
+  const i32 warp = threadIdx.x / 32;
+  const i32 lane = threadIdx.x % 32;
+  const i32 element = lane % LANES_PER_TOKEN * 8;
+  const i32 slot = slots[request];
+  const i32 length = slot < 0 ? 0 : context[request];
+  const i32 begin = split * SPLIT_TOKENS;
+  const i32 end = min(length, begin + SPLIT_TOKENS);
+
+  const i64 first_row = request * QUERY_HEADS + first_head;
+  float scaled_query[HEADS][8];
+  Running running;
+#pragma unroll
+  for (int h = 0; h < HEADS; h++) {
+    unpack8(scaled_query[h], *(const uint4 *)(query + (first_row + h) * HEAD_DIM + element));
+    running.max[h] = -infinity();
+    running.sum[h] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      scaled_query[h][i] *= scale * LOG2_E;
+      running.value[h][i] = 0.0f;
+    }
+  }
+
+  const i64 head_offset = (i64)(first_head / GROUP) * head_stride + element;
+  const i32 *pages = block_table + (i64)max(slot, 0) * table_width;
+  const i32 lane_token = warp * TOKENS_PER_WARP + lane / LANES_PER_TOKEN;
+  for (i32 step = begin; step < end; step += TOKENS_PER_STEP * UNROLL) {
+    uint4 key[UNROLL], value[UNROLL];
+    bool visible[UNROLL];
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+      const i32 token = step + u * TOKENS_PER_STEP + lane_token;
+      visible[u] = token < end;
+      key[u] = make_uint4(0, 0, 0, 0);
+      value[u] = make_uint4(0, 0, 0, 0);
+      // Rows past the context may hold anything, NaN included: they are not read, so zero times NaN cannot arise.
+      if (visible[u]) {
+        const i64 offset = token_offset(pages, token, page_stride, token_stride) + head_offset;
+        key[u] = *(const uint4 *)(keys + offset);
+        value[u] = *(const uint4 *)(values + offset);
+      }
+    }
+    accumulate(running, scaled_query, key, value, visible);
+  }
+
+  join_lanes(running);
+#pragma unroll
+  for (int h = 0; h < HEADS; h++) {
+    if (lane < LANES_PER_TOKEN) {
+#pragma unroll
+      for (int i = 0; i < 8; i++) warp_value[warp][h][element + i] = running.value[h][i];
+    }
+    if (lane == 0) {
+      warp_max[warp][h] = running.max[h];
+      warp_sum[warp][h] = running.sum[h];
+    }
+  }
+  __syncthreads();
+
+  for (i32 index = threadIdx.x; index < HEADS * HEAD_DIM; index += THREADS) {
+    const i32 h = index / HEAD_DIM;
+    const i32 d = index % HEAD_DIM;
+    float max = -infinity();
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) max = fmaxf(max, warp_max[w][h]);
+    const float reference = finite_reference(max);
+    float sum = 0.0f, value = 0.0f;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+      const float weight = exp2_approx(warp_max[w][h] - reference);
+      sum = fmaf(weight, warp_sum[w][h], sum);
+      value = fmaf(weight, warp_value[w][h][d], value);
+    }
+    const bool empty = max == -infinity();
+    const float result = empty ? 0.0f : value / sum;
+    const float denominator = empty ? -infinity() : LN_2 * (max + log2_approx(sum));
+    const i64 row = first_row + h;
+    if (splits == 1) {
+      output[row * HEAD_DIM + d] = to_bf16(result);
+      if (d == 0) lse[row] = denominator;
+    } else {
+      const i64 part = row * splits + split;
+      split_output[part * HEAD_DIM + d] = result;
+      if (d == 0) split_lse[part] = denominator;
+    }
+  }
+}
+
+// Joins the splits of every row, in split order. Grid (requests * QUERY_HEADS), block HEAD_DIM.
+extern "C" __global__ void __launch_bounds__(HEAD_DIM)
+merge_decode_splits(const float *split_output, const float *split_lse, bf16 *output, float *lse, i32 splits) {
+  const i64 row = blockIdx.x;
+  const i32 d = threadIdx.x;
+  const float *parts = split_lse + row * splits;
+  float max = -infinity();
+  for (i32 split = 0; split < splits; split++) max = fmaxf(max, parts[split]);
+  const float reference = finite_reference(max);
+  float sum = 0.0f, value = 0.0f;
+  for (i32 split = 0; split < splits; split++) {
+    const float weight = exp2_approx((parts[split] - reference) * LOG2_E);
+    sum += weight;
+    value = fmaf(weight, split_output[(row * splits + split) * HEAD_DIM + d], value);
+  }
+  const bool empty = max == -infinity();
+  output[row * HEAD_DIM + d] = to_bf16(empty ? 0.0f : value / sum);
+  if (d == 0) lse[row] = empty ? -infinity() : max + LN_2 * log2_approx(sum);
+}

@@ -1,0 +1,165 @@
+//! Random grouped matrix products and their solution.
+
+use super::acceptance::{Accuracy, Comparison, compare};
+use super::guarded::Guarded;
+use super::noise::{BF16_NAN, Noise, from_bf16, to_bf16};
+use crate::cuda::device::CudaDevice;
+use crate::cuda::error::CudaError;
+use crate::cuda::grouped_gemm::{GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};
+
+/// A batch of rows sent to experts. Weights of experts without rows are NaN, and the grouping ends with a block that is
+/// not in use and would fail if it were.
+#[derive(Debug, Clone)]
+pub struct GroupedGemmProblem {
+    shape: GroupedGemmShape,
+    expert_of_row: Vec<i32>,
+    input: Vec<u16>,
+    weights: Vec<u16>,
+    groups: RowGroups,
+}
+
+/// A solution.
+#[derive(Debug, Clone)]
+pub struct GroupedGemmResult {
+    /// `[rows, columns]`.
+    pub output: Vec<f64>,
+    /// Whether the memory around it was left alone.
+    pub guards_intact: bool,
+}
+
+impl GroupedGemmProblem {
+    /// A batch with `rows[e]` rows for expert `e`, and `foreign` or a few more rows whose expert has no weights here.
+    pub fn random(
+        shape: GroupedGemmShape,
+        rows: &[usize],
+        foreign: usize,
+        seed: u64,
+    ) -> Result<Self, CudaError> {
+        let mut noise = Noise::new(seed);
+        let mut expert_of_row: Vec<i32> = rows
+            .iter()
+            .enumerate()
+            .flat_map(|(expert, &rows)| std::iter::repeat_n(expert as i32, rows))
+            .collect();
+        let total = (expert_of_row.len() + foreign).next_multiple_of(shape.rows_per_input);
+        expert_of_row.resize(total, -1);
+        noise.shuffle(&mut expert_of_row);
+        let input = noise.normal_bf16(total / shape.rows_per_input * shape.depth);
+        let matrix = shape.columns * shape.depth;
+        let weights = (0..shape.experts)
+            .flat_map(|expert| match rows.get(expert) {
+                None | Some(0) => vec![BF16_NAN; matrix],
+                Some(_) => noise.normal_bf16(matrix),
+            })
+            .collect();
+        Ok(Self {
+            groups: RowGroups::new(&expert_of_row, shape.experts, shape.block_rows)?,
+            shape,
+            expert_of_row,
+            input,
+            weights,
+        })
+    }
+
+    /// The solution in double precision.
+    #[must_use]
+    pub fn reference(&self) -> GroupedGemmResult {
+        self.solve(|input, weights| {
+            let pairs = input.iter().zip(weights);
+            pairs
+                .map(|(x, w)| f64::from(from_bf16(*x)) * f64::from(from_bf16(*w)))
+                .sum()
+        })
+    }
+
+    /// The solution as a plain program with bf16 inputs and outputs has it: single precision.
+    #[must_use]
+    pub fn naive(&self) -> GroupedGemmResult {
+        self.solve(|input, weights| {
+            let pairs = input.iter().zip(weights);
+            let sum: f32 = pairs.map(|(x, w)| from_bf16(*x) * from_bf16(*w)).sum();
+            f64::from(from_bf16(to_bf16(sum)))
+        })
+    }
+
+    fn solve(&self, dot: impl Fn(&[u16], &[u16]) -> f64) -> GroupedGemmResult {
+        let GroupedGemmShape {
+            columns,
+            depth,
+            rows_per_input,
+            ..
+        } = self.shape;
+        let output = self
+            .expert_of_row
+            .iter()
+            .enumerate()
+            .flat_map(|(row, &expert)| {
+                let input = &self.input[row / rows_per_input * depth..][..depth];
+                let dot = &dot;
+                (0..columns).map(move |column| {
+                    usize::try_from(expert).map_or(0.0, |expert| {
+                        let start = (expert * columns + column) * depth;
+                        dot(input, &self.weights[start..start + depth])
+                    })
+                })
+            });
+        GroupedGemmResult {
+            output: output.collect(),
+            guards_intact: true,
+        }
+    }
+
+    /// Solves the problem with the kernel.
+    pub fn run(
+        &self,
+        device: &CudaDevice,
+        kernel: &GroupedGemm,
+    ) -> Result<GroupedGemmResult, CudaError> {
+        let rows = self.expert_of_row.len();
+        let RowGroups {
+            mut sorted_rows,
+            mut block_expert,
+        } = self.groups.clone();
+        let used = [sorted_rows.len() as i32];
+        sorted_rows.extend(std::iter::repeat_n(0, self.shape.block_rows));
+        block_expert.push(i32::MAX);
+        let input = device.upload(&self.input)?;
+        let weights = device.upload(&self.weights)?;
+        let sorted_rows = device.upload(&sorted_rows)?;
+        let block_expert = device.upload(&block_expert)?;
+        let used_rows = device.upload(&used)?;
+        let mut output = Guarded::<u16>::new(device, rows * self.shape.columns)?;
+        device.grouped_gemm(
+            kernel,
+            GroupedGemmArgs {
+                input: input.slice(..self.input.len()),
+                weights: weights.as_view(),
+                sorted_rows: sorted_rows.as_view(),
+                block_expert: block_expert.as_view(),
+                used_rows: used_rows.as_view(),
+                rows,
+                output: output.view_mut(),
+            },
+        )?;
+        let (output, guards_intact) = output.read(device)?;
+        Ok(GroupedGemmResult {
+            output: output
+                .iter()
+                .map(|&bits| f64::from(from_bf16(bits)))
+                .collect(),
+            guards_intact,
+        })
+    }
+
+    /// Compares a solution with the reference.
+    #[must_use]
+    pub fn compare(&self, found: &GroupedGemmResult) -> Comparison {
+        let (naive, reference) = (self.naive(), self.reference());
+        compare(
+            &found.output,
+            &naive.output,
+            &reference.output,
+            Accuracy::Bf16,
+        )
+    }
+}

@@ -1,0 +1,148 @@
+//! Are the kernels right on this device? Random problems, float64 references, and the rule that compares them.
+
+mod acceptance;
+mod attention;
+mod experts;
+mod guarded;
+mod noise;
+
+use std::fmt;
+
+use super::decode_attention::{DecodeAttention, DecodeAttentionShape};
+use super::device::{CudaDevice, CudaOptions};
+use super::error::CudaError;
+use super::grouped_gemm::{GroupedGemm, GroupedGemmShape};
+
+pub use acceptance::{Accuracy, Comparison, compare};
+pub use attention::{AttentionResult, DecodeProblem, PoolOrder};
+pub use experts::{GroupedGemmProblem, GroupedGemmResult};
+pub use noise::Noise;
+
+/// The shapes to check the kernels in.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckShapes {
+    /// Decode attention.
+    pub attention: DecodeAttentionShape,
+    /// Grouped matrix product. Of many experts, a few are checked.
+    pub experts: GroupedGemmShape,
+    /// Decides all inputs.
+    pub seed: u64,
+}
+
+/// What a check found.
+#[derive(Debug)]
+pub struct Report {
+    /// The device's name.
+    pub device: String,
+    /// One entry per kernel and result.
+    pub measurements: Vec<Measurement>,
+}
+
+/// How near one result of one kernel came to its reference.
+#[derive(Debug)]
+pub struct Measurement {
+    /// The kernel and the result.
+    pub what: &'static str,
+    /// Errors and what they may be.
+    pub comparison: Comparison,
+    /// Whether the memory before and after the result was left alone.
+    pub guards_intact: bool,
+}
+
+impl Report {
+    /// Whether every result is acceptable.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.measurements
+            .iter()
+            .all(|measurement| measurement.comparison.holds() && measurement.guards_intact)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "kernels on {}", self.device)?;
+        for measurement in &self.measurements {
+            let verdict = match (measurement.comparison.holds(), measurement.guards_intact) {
+                (true, true) => "ok",
+                (false, true) => "WRONG",
+                (_, false) => "WRITES OUTSIDE ITS RESULT",
+            };
+            writeln!(
+                f,
+                "  {:<28} {}  {verdict}",
+                measurement.what, measurement.comparison
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Most experts whose weights are made up; the reference takes time in proportion.
+const MOST_EXPERTS: usize = 6;
+/// Longest context, whatever the split length.
+const LONGEST_CONTEXT: usize = 600;
+
+/// Compiles both kernels for `shapes`, runs them on the device that `options` name, and compares with references.
+///
+/// An error means that the check could not be made; wrong results are a report that has not
+/// [`passed`](Report::passed).
+pub fn self_check(options: &CudaOptions, shapes: &CheckShapes) -> Result<Report, CudaError> {
+    let device = CudaDevice::open(options)?;
+    let mut measurements = check_attention(&device, shapes)?;
+    measurements.push(check_experts(&device, shapes)?);
+    Ok(Report {
+        device: device.name()?,
+        measurements,
+    })
+}
+
+fn check_attention(
+    device: &CudaDevice,
+    shapes: &CheckShapes,
+) -> Result<Vec<Measurement>, CudaError> {
+    let shape = shapes.attention;
+    let kernel = DecodeAttention::compile(device, shape)?;
+    let page = shape.page_size.min(LONGEST_CONTEXT);
+    let contexts = [
+        Some(0),
+        Some(1),
+        None,
+        Some(page - 1),
+        Some(page),
+        Some(page + 1),
+        Some((2 * shape.split_tokens + 1).min(LONGEST_CONTEXT)),
+    ];
+    let problem = DecodeProblem::random(shape, &contexts, PoolOrder::TokenMajor, shapes.seed);
+    let found = problem.run(device, &kernel)?;
+    let [output, lse] = problem.compare(&found);
+    Ok(vec![
+        Measurement {
+            what: "decode attention, output",
+            comparison: output,
+            guards_intact: found.guards_intact,
+        },
+        Measurement {
+            what: "decode attention, lse",
+            comparison: lse,
+            guards_intact: found.guards_intact,
+        },
+    ])
+}
+
+fn check_experts(device: &CudaDevice, shapes: &CheckShapes) -> Result<Measurement, CudaError> {
+    let block = shapes.experts.block_rows;
+    let shape = GroupedGemmShape {
+        experts: shapes.experts.experts.min(MOST_EXPERTS),
+        ..shapes.experts
+    };
+    let rows = [block + 1, 0, 1, block - 1, block, 3];
+    let kernel = GroupedGemm::compile(device, shape)?;
+    let problem = GroupedGemmProblem::random(shape, &rows[..shape.experts], 1, shapes.seed)?;
+    let found = problem.run(device, &kernel)?;
+    Ok(Measurement {
+        what: "grouped matrix product",
+        comparison: problem.compare(&found),
+        guards_intact: found.guards_intact,
+    })
+}

@@ -1,0 +1,525 @@
+//! Paged decode attention: one query token per request against its pages of the KV pool.
+
+use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+
+use super::device::CudaDevice;
+use super::error::{CudaError, During, require, require_size, require_supported};
+use super::nvrtc::{KernelSource, Program};
+
+/// The sizes that the kernel is compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeAttentionShape {
+    /// Elements of a head: 32, 64, 128 or 256.
+    pub head_dim: usize,
+    /// Query heads of the model.
+    pub query_heads: usize,
+    /// Key/value heads; divides the query heads.
+    pub kv_heads: usize,
+    /// Tokens in a page, a power of two.
+    pub page_size: usize,
+    /// Tokens of a context that one block works through; longer contexts are split and merged.
+    pub split_tokens: usize,
+}
+
+/// More heads per block read keys and values less often, and need more registers: eight is what fits without spills.
+const MAX_HEADS_PER_BLOCK: usize = 8;
+/// The driver's limit on the second and third dimension of a grid.
+const MAX_GRID_YZ: usize = 65_535;
+const THREADS: u32 = 128;
+
+impl DecodeAttentionShape {
+    /// Says what is wrong with a shape that the kernel does not support.
+    pub fn check(&self) -> Result<(), CudaError> {
+        require_supported(
+            "head_dim",
+            self.head_dim,
+            matches!(self.head_dim, 32 | 64 | 128 | 256),
+            "32, 64, 128 and 256",
+        )?;
+        require_supported(
+            "kv_heads",
+            self.kv_heads,
+            self.kv_heads > 0,
+            "one head or more",
+        )?;
+        require_supported(
+            "query_heads",
+            self.query_heads,
+            self.query_heads > 0 && self.query_heads.is_multiple_of(self.kv_heads),
+            "a positive multiple of kv_heads",
+        )?;
+        require_supported(
+            "query_heads",
+            self.query_heads,
+            self.query_heads <= MAX_GRID_YZ,
+            "up to 65535",
+        )?;
+        require_supported(
+            "page_size",
+            self.page_size,
+            self.page_size.is_power_of_two() && self.page_size <= 1 << 20,
+            "powers of two up to 1048576",
+        )?;
+        require_supported(
+            "split_tokens",
+            self.split_tokens,
+            (1..=1 << 30).contains(&self.split_tokens),
+            "1 to 1073741824",
+        )
+    }
+
+    /// Splits of a launch whose longest context is `max_context`.
+    #[must_use]
+    pub fn splits(&self, max_context: usize) -> usize {
+        max_context.div_ceil(self.split_tokens).max(1)
+    }
+
+    /// Query heads that one block handles: all of one key head, or as large a part of them as fits.
+    fn heads_per_block(&self) -> usize {
+        let group = self.query_heads / self.kv_heads;
+        (1..=MAX_HEADS_PER_BLOCK)
+            .rev()
+            .find(|heads| group.is_multiple_of(*heads))
+            .unwrap_or(1)
+    }
+}
+
+/// How keys and values lie in their pools, in elements. Key and value pool are laid out alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvLayout {
+    /// Pages in each pool.
+    pub pages: usize,
+    /// From a page to the next.
+    pub page_stride: usize,
+    /// From a token to the next of the same page.
+    pub token_stride: usize,
+    /// From a head to the next of the same token.
+    pub head_stride: usize,
+}
+
+impl KvLayout {
+    /// `[page, token, head, element]`: writing a token is one contiguous run.
+    #[must_use]
+    pub fn token_major(shape: &DecodeAttentionShape, pages: usize) -> Self {
+        let token_stride = shape.kv_heads * shape.head_dim;
+        Self {
+            pages,
+            page_stride: shape.page_size * token_stride,
+            token_stride,
+            head_stride: shape.head_dim,
+        }
+    }
+
+    /// `[page, head, token, element]`: a head of a page is one contiguous tile.
+    #[must_use]
+    pub fn head_major(shape: &DecodeAttentionShape, pages: usize) -> Self {
+        let head_stride = shape.page_size * shape.head_dim;
+        Self {
+            pages,
+            page_stride: shape.kv_heads * head_stride,
+            token_stride: shape.head_dim,
+            head_stride,
+        }
+    }
+
+    /// Elements from a pool's start to the end of its last row; `None` where that is not a number.
+    fn extent(&self, shape: &DecodeAttentionShape) -> Option<usize> {
+        let Some(last_page) = self.pages.checked_sub(1) else {
+            return Some(0);
+        };
+        last_page
+            .checked_mul(self.page_stride)?
+            .checked_add((shape.page_size - 1).checked_mul(self.token_stride)?)?
+            .checked_add((shape.kv_heads - 1).checked_mul(self.head_stride)?)?
+            .checked_add(shape.head_dim)
+            .filter(|extent| i64::try_from(*extent).is_ok())
+    }
+}
+
+/// What splits leave for the merge.
+#[derive(Debug)]
+pub struct DecodeWorkspace {
+    output: CudaSlice<f32>,
+    lse: CudaSlice<f32>,
+}
+
+impl DecodeWorkspace {
+    /// Room for batches of up to `requests` whose longest context is `max_context`.
+    pub fn new(
+        device: &CudaDevice,
+        shape: &DecodeAttentionShape,
+        requests: usize,
+        max_context: usize,
+    ) -> Result<Self, CudaError> {
+        let rows = match shape.splits(max_context) {
+            1 => 0,
+            splits => requests * shape.query_heads * splits,
+        };
+        Ok(Self {
+            output: device.zeros(rows * shape.head_dim)?,
+            lse: device.zeros(rows)?,
+        })
+    }
+}
+
+/// The arguments of one launch, on the device.
+///
+/// The contents of `block_table`, `slots` and `context` cannot be checked before the launch. Wrong ones make the
+/// kernel read the wrong keys, or fail where there is no memory; what it writes depends on checked sizes alone.
+#[derive(Debug)]
+pub struct DecodeAttentionArgs<'a> {
+    /// `[requests, query_heads, head_dim]`.
+    pub query: CudaView<'a, u16>,
+    /// The key pool.
+    pub keys: CudaView<'a, u16>,
+    /// The value pool.
+    pub values: CudaView<'a, u16>,
+    /// How both pools are laid out.
+    pub layout: KvLayout,
+    /// `[slots, table_width]`: the pages of each slot's tokens, in order. Entries past a context are not read.
+    pub block_table: CudaView<'a, i32>,
+    /// Pages that a slot's row of the block table has room for.
+    pub table_width: usize,
+    /// `[requests]`: each request's slot; -1 marks a padding row, whose output is zeros.
+    pub slots: CudaView<'a, i32>,
+    /// `[requests]`: tokens that the query sees, itself the last of them.
+    pub context: CudaView<'a, i32>,
+    /// No context in use is longer. Decides the number of splits, not the result.
+    pub max_context: usize,
+    /// What scores are multiplied by, usually one over the square root of `head_dim`.
+    pub scale: f32,
+    /// `[requests, query_heads, head_dim]`. Zeros where nothing is visible.
+    pub output: CudaViewMut<'a, u16>,
+    /// `[requests, query_heads]`: natural logarithm of the softmax denominator, minus infinity where nothing is visible.
+    pub lse: CudaViewMut<'a, f32>,
+    /// Room for the splits.
+    pub workspace: &'a mut DecodeWorkspace,
+}
+
+/// The kernel, compiled for a shape and loaded on a device.
+#[derive(Debug)]
+pub struct DecodeAttention {
+    shape: DecodeAttentionShape,
+    attention: CudaFunction,
+    merge: CudaFunction,
+    /// The compiler's messages.
+    pub log: String,
+}
+
+impl DecodeAttention {
+    /// The kernel's source.
+    pub const SOURCE: KernelSource = KernelSource::embedded(
+        "paged_decode_attention.cu",
+        include_str!("../../cu/paged_decode_attention.cu"),
+    );
+
+    /// Compiles the kernel for a shape.
+    pub fn compile(device: &CudaDevice, shape: DecodeAttentionShape) -> Result<Self, CudaError> {
+        Self::compile_source(device, shape, Self::SOURCE)
+    }
+
+    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
+    pub fn compile_source(
+        device: &CudaDevice,
+        shape: DecodeAttentionShape,
+        source: KernelSource,
+    ) -> Result<Self, CudaError> {
+        let module = device.load(&Self::program(shape, source)?)?;
+        Ok(Self {
+            shape,
+            attention: module.function("paged_decode_attention")?,
+            merge: module.function("merge_decode_splits")?,
+            log: module.log,
+        })
+    }
+
+    /// A source of this kernel with the sizes of a shape.
+    pub fn program(
+        shape: DecodeAttentionShape,
+        source: KernelSource,
+    ) -> Result<Program, CudaError> {
+        shape.check()?;
+        Ok(Program {
+            source,
+            defines: vec![
+                ("HEAD_DIM", shape.head_dim),
+                ("QUERY_HEADS", shape.query_heads),
+                ("KV_HEADS", shape.kv_heads),
+                ("HEADS", shape.heads_per_block()),
+                ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
+                ("SPLIT_TOKENS", shape.split_tokens),
+            ],
+        })
+    }
+
+    /// The shape it was compiled for.
+    #[must_use]
+    pub fn shape(&self) -> &DecodeAttentionShape {
+        &self.shape
+    }
+}
+
+impl CudaDevice {
+    /// Launches decode attention for a batch.
+    pub fn paged_decode_attention(
+        &self,
+        kernel: &DecodeAttention,
+        args: DecodeAttentionArgs<'_>,
+    ) -> Result<(), CudaError> {
+        let shape = &kernel.shape;
+        let requests = args.context.len();
+        self.check_decode_args(shape, &args)?;
+        if requests == 0 {
+            return Ok(());
+        }
+        let DecodeAttentionArgs {
+            mut output,
+            mut lse,
+            workspace,
+            layout,
+            ..
+        } = args;
+        let splits = shape.splits(args.max_context);
+        let strides = [layout.page_stride, layout.token_stride, layout.head_stride]
+            .map(|stride| stride as i64);
+        let (table_width, split_count) = (args.table_width as i32, splits as i32);
+        let blocks_of_heads = shape.query_heads / shape.heads_per_block();
+        let mut launch = self.launch_builder(&kernel.attention);
+        launch
+            .arg(&args.query)
+            .arg(&args.keys)
+            .arg(&args.values)
+            .arg(&args.block_table)
+            .arg(&args.slots)
+            .arg(&args.context)
+            .arg(&mut output)
+            .arg(&mut lse)
+            .arg(&mut workspace.output)
+            .arg(&mut workspace.lse)
+            .arg(&strides[0])
+            .arg(&strides[1])
+            .arg(&strides[2])
+            .arg(&table_width)
+            .arg(&split_count)
+            .arg(&args.scale);
+        // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
+        unsafe {
+            launch.launch(LaunchConfig {
+                grid_dim: (requests as u32, blocks_of_heads as u32, splits as u32),
+                block_dim: (THREADS, 1, 1),
+                shared_mem_bytes: 0,
+            })
+        }
+        .during("launching decode attention")?;
+        if splits == 1 {
+            return Ok(());
+        }
+        let mut launch = self.launch_builder(&kernel.merge);
+        launch
+            .arg(&workspace.output)
+            .arg(&workspace.lse)
+            .arg(&mut output)
+            .arg(&mut lse)
+            .arg(&split_count);
+        // SAFETY: as above; the workspace holds what the launch before has written for all rows and splits.
+        unsafe {
+            launch.launch(LaunchConfig {
+                grid_dim: ((requests * shape.query_heads) as u32, 1, 1),
+                block_dim: (shape.head_dim as u32, 1, 1),
+                shared_mem_bytes: 0,
+            })
+        }
+        .during("launching the merge of splits")?;
+        Ok(())
+    }
+
+    fn check_decode_args(
+        &self,
+        shape: &DecodeAttentionShape,
+        args: &DecodeAttentionArgs<'_>,
+    ) -> Result<(), CudaError> {
+        let requests = args.context.len();
+        let rows = requests * shape.query_heads;
+        let fits_i32 = |number: usize| i32::try_from(number).is_ok();
+        require("requests * query_heads", rows, fits_i32(rows), || {
+            "less than 2^31".to_owned()
+        })?;
+        require_size("length of query", args.query.len(), rows * shape.head_dim)?;
+        require_size("length of output", args.output.len(), rows * shape.head_dim)?;
+        require_size("length of lse", args.lse.len(), rows)?;
+        require_size("length of slots", args.slots.len(), requests)?;
+
+        let width = args.table_width;
+        require("table_width", width, fits_i32(width), || {
+            "less than 2^31".to_owned()
+        })?;
+        require(
+            "length of block_table",
+            args.block_table.len(),
+            width > 0 && args.block_table.len().is_multiple_of(width),
+            || format!("a multiple of table_width ({width})"),
+        )?;
+        require(
+            "max_context",
+            args.max_context,
+            args.max_context.div_ceil(shape.page_size) <= width,
+            || format!("at most {width} pages of {}", shape.page_size),
+        )?;
+        let splits = shape.splits(args.max_context);
+        require(
+            "splits",
+            splits,
+            splits <= MAX_GRID_YZ && fits_i32(splits * shape.split_tokens),
+            || "at most 65535, covering less than 2^31 tokens".to_owned(),
+        )?;
+        let parts = if splits == 1 { 0 } else { rows * splits };
+        let workspace = args.workspace.lse.len();
+        require(
+            "rows of the workspace",
+            workspace,
+            workspace >= parts,
+            || format!("at least {parts}"),
+        )?;
+        let values = args.workspace.output.len();
+        let needed = parts * shape.head_dim;
+        require("values of the workspace", values, values >= needed, || {
+            format!("at least {needed}")
+        })?;
+        self.check_pools(shape, args)
+    }
+
+    fn check_pools(
+        &self,
+        shape: &DecodeAttentionShape,
+        args: &DecodeAttentionArgs<'_>,
+    ) -> Result<(), CudaError> {
+        let layout = &args.layout;
+        let extent = layout.extent(shape);
+        for (what, pool) in [
+            ("length of the key pool", &args.keys),
+            ("length of the value pool", &args.values),
+        ] {
+            require(
+                what,
+                pool.len(),
+                extent.is_some_and(|extent| extent <= pool.len()),
+                || {
+                    extent.map_or_else(
+                        || "a layout whose offsets fit 63 bits".to_owned(),
+                        |extent| format!("at least {extent}"),
+                    )
+                },
+            )?;
+        }
+        for (what, stride) in [
+            ("page_stride", layout.page_stride),
+            ("token_stride", layout.token_stride),
+            ("head_stride", layout.head_stride),
+        ] {
+            require(what, stride, stride.is_multiple_of(8), || {
+                "a multiple of 8 elements, for 16-byte loads".to_owned()
+            })?;
+        }
+        for (what, aligned) in [
+            ("the query's address", self.is_aligned(&args.query)),
+            ("the key pool's address", self.is_aligned(&args.keys)),
+            ("the value pool's address", self.is_aligned(&args.values)),
+        ] {
+            require(what, 0, aligned, || "a 16-byte boundary".to_owned())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: DecodeAttentionShape = DecodeAttentionShape {
+        head_dim: 128,
+        query_heads: 32,
+        kv_heads: 8,
+        page_size: 16,
+        split_tokens: 256,
+    };
+
+    #[test]
+    fn unsupported_shapes_say_what_is_supported() {
+        GOOD.check().unwrap();
+        let bad = [
+            (
+                DecodeAttentionShape {
+                    head_dim: 80,
+                    ..GOOD
+                },
+                "head_dim is 80; supported: 32, 64, 128 and 256",
+            ),
+            (
+                DecodeAttentionShape {
+                    kv_heads: 0,
+                    ..GOOD
+                },
+                "kv_heads is 0; supported: one head or more",
+            ),
+            (
+                DecodeAttentionShape {
+                    query_heads: 12,
+                    ..GOOD
+                },
+                "query_heads is 12; supported: a positive multiple of kv_heads",
+            ),
+            (
+                DecodeAttentionShape {
+                    page_size: 24,
+                    ..GOOD
+                },
+                "page_size is 24; supported: powers of two up to 1048576",
+            ),
+            (
+                DecodeAttentionShape {
+                    split_tokens: 0,
+                    ..GOOD
+                },
+                "split_tokens is 0; supported: 1 to 1073741824",
+            ),
+        ];
+        for (shape, message) in bad {
+            assert_eq!(shape.check().unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_block_takes_the_largest_part_of_a_group_that_fits() {
+        for (query_heads, heads) in [
+            (8, 1),
+            (32, 4),
+            (56, 7),
+            (64, 8),
+            (128, 8),
+            (88, 1),
+            (96, 6),
+        ] {
+            let shape = DecodeAttentionShape {
+                query_heads,
+                ..GOOD
+            };
+            assert_eq!(shape.heads_per_block(), heads, "{query_heads} query heads");
+        }
+    }
+
+    #[test]
+    fn a_pool_ends_with_the_last_row_whatever_the_layout() {
+        for layout in [
+            KvLayout::token_major(&GOOD, 5),
+            KvLayout::head_major(&GOOD, 5),
+        ] {
+            assert_eq!(layout.extent(&GOOD), Some(5 * 16 * 8 * 128));
+        }
+        assert_eq!(KvLayout::token_major(&GOOD, 0).extent(&GOOD), Some(0));
+        let absurd = KvLayout {
+            page_stride: usize::MAX / 2,
+            ..KvLayout::token_major(&GOOD, 5)
+        };
+        assert_eq!(absurd.extent(&GOOD), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! A CUDA device: its memory, its one stream, and kernels loaded for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
+    DriverError, LaunchArgs, ValidAsZeroBits,
+};
+
+use super::error::{CudaError, During};
+use super::library;
+use super::nvrtc::{Compiled, Compiler, KernelSource, Program, Target};
+
+/// How to find a device and what is needed to use it.
+#[derive(Debug, Clone, Default)]
+pub struct CudaOptions {
+    /// The driver library; on the library path where it is not given.
+    pub driver_path: Option<PathBuf>,
+    /// The folder that holds NVRTC and its builtins; the library path where it is not given.
+    pub nvrtc_path: Option<PathBuf>,
+    /// The device's number.
+    pub ordinal: usize,
+}
+
+/// A CUDA device.
+///
+/// All work goes to one stream, in the order of the calls; methods return before the device is done, except
+/// [`download`](Self::download) and [`synchronize`](Self::synchronize).
+#[derive(Debug)]
+pub struct CudaDevice {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    compiler: Compiler,
+    target: Target,
+}
+
+/// Does nothing; see [`choose_target`].
+const PROBE: KernelSource =
+    KernelSource::embedded("probe.cu", "extern \"C\" __global__ void probe() {}");
+
+impl CudaDevice {
+    /// Opens a device. Without a driver or a compiler this is an error that says which is missing.
+    pub fn open(options: &CudaOptions) -> Result<Self, CudaError> {
+        library::load_driver(options.driver_path.as_deref())?;
+        let compiler = Compiler::find(options.nvrtc_path.as_deref())?;
+        let devices = CudaContext::device_count().during("starting the driver")?;
+        let devices = usize::try_from(devices).unwrap_or(0);
+        if options.ordinal >= devices {
+            return Err(CudaError::NoDevice {
+                ordinal: options.ordinal,
+                devices,
+            });
+        }
+        let context = CudaContext::new(options.ordinal).during("opening the device")?;
+        // SAFETY: everything this type hands out is made on and used by its one stream, which orders all accesses.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream().during("creating a stream")?;
+        let target = choose_target(&context, &compiler)?;
+        Ok(Self {
+            context,
+            stream,
+            compiler,
+            target,
+        })
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> Result<String, CudaError> {
+        self.context.name().during("asking the device's name")
+    }
+
+    /// What kernels are compiled for on this device.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Copies values to the device.
+    pub fn upload<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        values: &[T],
+    ) -> Result<CudaSlice<T>, CudaError> {
+        let mut buffer = self.zeros(values.len())?;
+        if !values.is_empty() {
+            self.stream
+                .memcpy_htod(values, &mut buffer)
+                .during("copying to the device")?;
+        }
+        Ok(buffer)
+    }
+
+    /// Allocates values that are all zero bits. An empty buffer still has an address.
+    pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        length: usize,
+    ) -> Result<CudaSlice<T>, CudaError> {
+        self.stream
+            .alloc_zeros(length.max(1))
+            .during("allocating device memory")
+    }
+
+    /// Copies values from the device, after all work so far.
+    pub fn download<T: DeviceRepr + ValidAsZeroBits + Clone>(
+        &self,
+        buffer: &impl DevicePtr<T>,
+    ) -> Result<Vec<T>, CudaError> {
+        let values = self
+            .stream
+            .clone_dtoh(buffer)
+            .during("copying from the device")?;
+        self.synchronize()?;
+        Ok(values)
+    }
+
+    /// Waits for all work so far, and reports the first failure of it.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.stream.synchronize().during("running kernels")
+    }
+
+    /// Compiles a program for this device and loads it.
+    pub(super) fn load(&self, program: &Program) -> Result<LoadedModule, CudaError> {
+        let Compiled { image, log } = self.compiler.compile(program, self.target)?;
+        let module = self
+            .context
+            .load_module(image)
+            .during("loading a compiled kernel")?;
+        Ok(LoadedModule { module, log })
+    }
+
+    pub(super) fn launch_builder<'a>(&'a self, function: &'a CudaFunction) -> LaunchArgs<'a> {
+        self.stream.launch_builder(function)
+    }
+
+    /// Whether a buffer starts on the 16-byte boundary that vector loads need.
+    pub(super) fn is_aligned<T>(&self, buffer: &impl DevicePtr<T>) -> bool {
+        let (address, _guard) = buffer.device_ptr(&self.stream);
+        address.is_multiple_of(16)
+    }
+}
+
+/// A compiled program on the device.
+pub(super) struct LoadedModule {
+    module: Arc<CudaModule>,
+    /// The compiler's messages.
+    pub(super) log: String,
+}
+
+impl LoadedModule {
+    pub(super) fn function(&self, name: &str) -> Result<CudaFunction, CudaError> {
+        self.module
+            .load_function(name)
+            .during("finding a kernel in its module")
+    }
+}
+
+/// Decides between machine code and PTX by offering the driver machine code.
+///
+/// Machine code is what a GPU should get: it cannot fail later in a driver's own compiler. A driver that runs PTX
+/// itself, as an interpreter does, says that machine code is not for its device; and a GPU newer than the compiler is
+/// served by PTX as well. Names and versions would be guesses at either.
+fn choose_target(context: &Arc<CudaContext>, compiler: &Compiler) -> Result<Target, CudaError> {
+    let (major, minor) = context
+        .compute_capability()
+        .during("asking the compute capability")?;
+    let (major, minor) = (major.cast_unsigned(), minor.cast_unsigned());
+    if major < 8 {
+        return Err(CudaError::Unsupported {
+            what: "the device's compute capability (times ten)",
+            value: (10 * major + minor) as usize,
+            supported: "80 and above",
+        });
+    }
+    if !compiler.supports(major, minor) {
+        return Ok(Target::Ptx);
+    }
+    let target = Target::Cubin { major, minor };
+    let program = Program {
+        source: PROBE,
+        defines: Vec::new(),
+    };
+    let probe = compiler.compile(&program, target)?;
+    match context.load_module(probe.image) {
+        Ok(_) => Ok(target),
+        Err(DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU)) => Ok(Target::Ptx),
+        Err(source) => Err(CudaError::Driver {
+            action: "loading a compiled kernel",
+            source,
+        }),
+    }
+}

@@ -1,0 +1,159 @@
+//! What can go wrong between a shape and a finished launch.
+
+use std::path::PathBuf;
+
+use cudarc::driver::DriverError;
+use cudarc::nvrtc::result::NvrtcError;
+
+/// An error of the CUDA side of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum CudaError {
+    /// No driver library was found.
+    #[error(
+        "no CUDA driver: libcuda.so is not on the library path (it is installed with NVIDIA's driver)"
+    )]
+    NoDriver,
+
+    /// No run-time compiler was found.
+    #[error("no CUDA compiler: NVRTC (libnvrtc.so) is not {}", place(looked_in.as_ref()))]
+    NoCompiler {
+        /// The folder that was searched; the library path where none was given.
+        looked_in: Option<PathBuf>,
+    },
+
+    /// A library is there and does not load.
+    #[error("{} does not load: {message}", path.display())]
+    Library {
+        /// The file.
+        path: PathBuf,
+        /// What the system's loader said.
+        message: String,
+    },
+
+    /// There is no device of that number.
+    #[error("no CUDA device {ordinal}: the driver reports {devices}")]
+    NoDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many devices there are.
+        devices: usize,
+    },
+
+    /// The driver refused something or a kernel failed.
+    #[error("{action}: {source}")]
+    Driver {
+        /// What was being done.
+        action: &'static str,
+        /// The driver's answer. A failed kernel is often reported by a later call than its launch.
+        source: DriverError,
+    },
+
+    /// The compiler refused something other than the source.
+    #[error("{action}: {source}")]
+    Compiler {
+        /// What was being done.
+        action: &'static str,
+        /// The compiler's answer.
+        source: NvrtcError,
+    },
+
+    /// A kernel does not compile.
+    #[error("{kernel} does not compile:\n{log}")]
+    Compile {
+        /// The source file's name.
+        kernel: String,
+        /// The compiler's messages.
+        log: String,
+    },
+
+    /// A shape that no kernel here is made for.
+    #[error("{what} is {value}; supported: {supported}")]
+    Unsupported {
+        /// The offending field.
+        what: &'static str,
+        /// Its value.
+        value: usize,
+        /// What it may be.
+        supported: &'static str,
+    },
+
+    /// A buffer or argument that does not fit the shape it is launched with.
+    #[error("{what} is {found}; this launch needs {needed}")]
+    Size {
+        /// The offending argument.
+        what: &'static str,
+        /// Its size or value.
+        found: usize,
+        /// What the launch needs, in words or as a number.
+        needed: String,
+    },
+}
+
+fn place(folder: Option<&PathBuf>) -> String {
+    folder.map_or_else(
+        || "on the library path".to_owned(),
+        |folder| format!("in {}", folder.display()),
+    )
+}
+
+/// Names what was being done when the driver or the compiler refused.
+pub(super) trait During<T> {
+    fn during(self, action: &'static str) -> Result<T, CudaError>;
+}
+
+impl<T> During<T> for Result<T, DriverError> {
+    fn during(self, action: &'static str) -> Result<T, CudaError> {
+        self.map_err(|source| CudaError::Driver { action, source })
+    }
+}
+
+impl<T> During<T> for Result<T, NvrtcError> {
+    fn during(self, action: &'static str) -> Result<T, CudaError> {
+        self.map_err(|source| CudaError::Compiler { action, source })
+    }
+}
+
+/// Requires `found == needed`.
+pub(super) fn require_size(
+    what: &'static str,
+    found: usize,
+    needed: usize,
+) -> Result<(), CudaError> {
+    require(what, found, found == needed, || needed.to_string())
+}
+
+/// Requires `holds`, described by `needed` where it does not.
+pub(super) fn require(
+    what: &'static str,
+    found: usize,
+    holds: bool,
+    needed: impl FnOnce() -> String,
+) -> Result<(), CudaError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(CudaError::Size {
+            what,
+            found,
+            needed: needed(),
+        })
+    }
+}
+
+/// Requires that a shape's field is one that a kernel supports.
+pub(super) fn require_supported(
+    what: &'static str,
+    value: usize,
+    holds: bool,
+    supported: &'static str,
+) -> Result<(), CudaError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(CudaError::Unsupported {
+            what,
+            value,
+            supported,
+        })
+    }
+}

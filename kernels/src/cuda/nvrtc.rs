@@ -1,0 +1,226 @@
+//! Compiling kernel sources at run time.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, c_char};
+use std::path::Path;
+
+use cudarc::nvrtc::{Ptx, result, sys};
+
+use super::error::{CudaError, During};
+use super::library;
+
+/// A kernel's source file.
+#[derive(Debug, Clone)]
+pub struct KernelSource {
+    /// The file's name, as compiler messages and run-time checks give it.
+    pub name: &'static str,
+    /// CUDA C++.
+    pub text: Cow<'static, str>,
+}
+
+impl KernelSource {
+    /// A file of `kernels/cu`, embedded in this crate.
+    pub(super) const fn embedded(name: &'static str, text: &'static str) -> Self {
+        Self {
+            name,
+            text: Cow::Borrowed(text),
+        }
+    }
+}
+
+const COMMON_HEADER: &str = include_str!("../../cu/common.cuh");
+
+/// A source together with the sizes it is compiled for.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The source file.
+    pub source: KernelSource,
+    /// Macros that the source expects, with their values.
+    pub defines: Vec<(&'static str, usize)>,
+}
+
+/// What to compile for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Machine code for one compute capability.
+    Cubin {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// PTX of the lowest level that the kernels are written for, `sm_80`.
+    Ptx,
+}
+
+/// A compiled program.
+#[derive(Debug)]
+pub struct Compiled {
+    pub(super) image: Ptx,
+    /// The compiler's messages: registers and spills of each kernel, for machine code.
+    pub log: String,
+}
+
+/// The run-time compiler.
+#[derive(Debug)]
+pub struct Compiler {
+    /// Compute capabilities it makes machine code for, as 10 * major + minor.
+    architectures: Vec<u32>,
+}
+
+impl Compiler {
+    /// Finds NVRTC in `folder`, or on the library path where none is given.
+    pub fn find(folder: Option<&Path>) -> Result<Self, CudaError> {
+        library::load_compiler(folder)?;
+        Ok(Self {
+            architectures: supported_architectures()?,
+        })
+    }
+
+    /// Whether machine code can be made for a compute capability.
+    #[must_use]
+    pub fn supports(&self, major: u32, minor: u32) -> bool {
+        self.architectures.contains(&(10 * major + minor))
+    }
+
+    /// Compiles a program.
+    // `self` witnesses that the library is there: without it the calls below would panic.
+    #[allow(clippy::unused_self)]
+    pub fn compile(&self, program: &Program, target: Target) -> Result<Compiled, CudaError> {
+        let source = &program.source;
+        let handle = Handle::create(source)?;
+        let mut options = vec![
+            match target {
+                Target::Cubin { major, minor } => format!("--gpu-architecture=sm_{major}{minor}"),
+                Target::Ptx => "--gpu-architecture=compute_80".to_owned(),
+            },
+            "--std=c++17".to_owned(),
+            // Lets profilers, and checks of the PTX, name source lines. The code is the same.
+            "-lineinfo".to_owned(),
+            "--ptxas-options=-v".to_owned(),
+        ];
+        options.extend(
+            program
+                .defines
+                .iter()
+                .map(|(name, value)| format!("-D{name}={value}")),
+        );
+        // SAFETY: the handle is a live program.
+        let outcome = unsafe { result::compile_program(handle.program, &options) };
+        let log = handle.log()?;
+        if outcome.is_err() {
+            return Err(CudaError::Compile {
+                kernel: source.name.to_owned(),
+                log,
+            });
+        }
+        let image = match target {
+            Target::Cubin { .. } => Ptx::from_binary(handle.cubin()?),
+            Target::Ptx => Ptx::from_src(handle.ptx()?),
+        };
+        Ok(Compiled { image, log })
+    }
+}
+
+/// A program of the compiler, destroyed on drop.
+struct Handle {
+    program: sys::nvrtcProgram,
+    // The program may refer to its text until it is destroyed.
+    _texts: [CString; 4],
+}
+
+impl Handle {
+    fn create(source: &KernelSource) -> Result<Self, CudaError> {
+        // A rooted name: the compiler puts the working directory before any other, and messages would vary with it.
+        let name = format!("/kernels/cu/{}", source.name);
+        let texts = [
+            text(source.name, &source.text)?,
+            text(source.name, &name)?,
+            text("common.cuh", COMMON_HEADER)?,
+            text("common.cuh", "common.cuh")?,
+        ];
+        let [source_text, source_name, header_text, header_name] = &texts;
+        let (headers, header_names) = ([header_text.as_ptr()], [header_name.as_ptr()]);
+        let mut program = std::ptr::null_mut();
+        // SAFETY: all strings outlive the program, and the two arrays hold the one header that is announced.
+        unsafe {
+            sys::nvrtcCreateProgram(
+                &raw mut program,
+                source_text.as_ptr(),
+                source_name.as_ptr(),
+                1,
+                headers.as_ptr(),
+                header_names.as_ptr(),
+            )
+        }
+        .result()
+        .during("creating a program")?;
+        Ok(Self {
+            program,
+            _texts: texts,
+        })
+    }
+
+    fn log(&self) -> Result<String, CudaError> {
+        // SAFETY: the handle is a live program.
+        let log = unsafe { result::get_program_log(self.program) }
+            .during("reading the compiler's messages")?;
+        Ok(until_nul(&log))
+    }
+
+    fn ptx(&self) -> Result<String, CudaError> {
+        // SAFETY: the handle is a live, compiled program.
+        let ptx = unsafe { result::get_ptx(self.program) }.during("reading PTX")?;
+        Ok(until_nul(&ptx))
+    }
+
+    fn cubin(&self) -> Result<Vec<u8>, CudaError> {
+        let mut size = 0;
+        // SAFETY: the handle is a live, compiled program, and the size is written to a local.
+        unsafe { sys::nvrtcGetCUBINSize(self.program, &raw mut size) }
+            .result()
+            .during("reading machine code")?;
+        let mut code = vec![0_u8; size];
+        // SAFETY: the buffer has the size that the compiler asked for.
+        unsafe { sys::nvrtcGetCUBIN(self.program, code.as_mut_ptr().cast::<c_char>()) }
+            .result()
+            .during("reading machine code")?;
+        Ok(code)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: created in `create`, destroyed once. A failure leaves a leak, which is nothing to act on.
+        let _ = unsafe { result::destroy_program(self.program) };
+    }
+}
+
+fn text(kernel: &str, text: &str) -> Result<CString, CudaError> {
+    CString::new(text).map_err(|_| CudaError::Compile {
+        kernel: kernel.to_owned(),
+        log: "the text holds a NUL byte".to_owned(),
+    })
+}
+
+fn until_nul(characters: &[c_char]) -> String {
+    let bytes: Vec<u8> = characters.iter().map(|&c| c.cast_unsigned()).collect();
+    CStr::from_bytes_until_nul(&bytes).map_or_else(
+        |_| String::from_utf8_lossy(&bytes).into_owned(),
+        |text| text.to_string_lossy().into_owned(),
+    )
+}
+
+fn supported_architectures() -> Result<Vec<u32>, CudaError> {
+    let mut count = 0;
+    // SAFETY: the count is written to a local.
+    unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }
+        .result()
+        .during("listing architectures")?;
+    let mut architectures = vec![0_i32; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: the buffer has the length that the compiler asked for.
+    unsafe { sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr()) }
+        .result()
+        .during("listing architectures")?;
+    Ok(architectures.into_iter().map(i32::cast_unsigned).collect())
+}
