@@ -1,1 +1,130 @@
-//! Under construction.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod check;
+mod context;
+mod edit;
+mod error;
+mod explain;
+mod facts;
+mod hot;
+mod leaf;
+mod loader;
+mod origin;
+mod published;
+mod reader;
+mod record;
+mod resolved;
+mod role;
+mod schema;
+mod source;
+mod suggest;
+mod table;
+mod test_kit;
+mod value;
+
+pub use clap;
+pub use kitbag_derive::{ConfigChoice, ConfigNamespaces, ConfigRole};
+
+pub use crate::context::{Context, Override, Pinned};
+pub use crate::edit::{
+    ChildContext, EngineWideOverride, LoadTimeDeclaration, MaySetHot, MaySetLaunch, MaySetLoadTime, TestKit,
+};
+pub use crate::error::{ConfigError, Errors};
+pub use crate::explain::Explanation;
+pub use crate::facts::Facts;
+pub use crate::hot::Hot;
+pub use crate::leaf::{ByteSize, Choice, Leaf};
+pub use crate::loader::Loader;
+pub use crate::origin::Origin;
+pub use crate::record::Record;
+pub use crate::resolved::Resolved;
+pub use crate::role::{Everything, MayRead, Role, View};
+pub use crate::schema::{
+    Bag, Class, Computation, ConfigNamespaces, Key, LeafInfo, Namespace, NamespaceInfo, Start, Validation,
+};
+pub use crate::value::Value;
+
+/// What generated code uses. Not for use by hand: it changes without notice.
+#[doc(hidden)]
+pub mod __private {
+    use std::sync::Arc;
+
+    pub use crate::check::{Message, duplicate, nests};
+    pub use crate::edit::Edit;
+    pub use crate::leaf::{AnyLeaf, Erased, erase, reveal};
+    pub use crate::reader::{Inputs, argument};
+    pub use crate::schema::{Bags, LeafOps};
+    pub use crate::test_kit::check_derived_values;
+
+    use crate::{Bag, Leaf};
+
+    /// The typed value of a leaf, copied out of the flat values.
+    #[must_use]
+    pub fn take<T: Leaf>(values: &[Erased], index: usize) -> T {
+        reveal::<T>(&values[index]).clone()
+    }
+
+    /// The bag whose leaves start at `offset`: the previous one if none of them changed.
+    #[must_use]
+    pub fn rebuild<B: Bag>(
+        values: &[Erased],
+        offset: usize,
+        previous: Option<(&Arc<B>, &[Erased])>,
+    ) -> Arc<B> {
+        let leaves = offset..offset + B::INFO.len();
+        if let Some((bag, old)) = previous
+            && leaves.clone().all(|index| Arc::ptr_eq(&values[index], &old[index]))
+        {
+            return Arc::clone(bag);
+        }
+        Arc::new(B::build(&values[leaves]))
+    }
+
+    /// A default written as text.
+    ///
+    /// # Errors
+    /// The text is not a value of the type.
+    pub fn default_from_text<T: Leaf>(text: &str) -> Result<Erased, String> {
+        T::from_text(text).map(erase).ok_or_else(|| format!("expected {}, found `{text}`", T::expected()))
+    }
+
+    /// A leaf type that has an order, so that a range can be declared for it; an unset `Option` is in every range.
+    #[diagnostic::on_unimplemented(
+        message = "a range cannot be declared for `{Self}`",
+        note = "ranges are for numbers, durations, byte sizes and `Option`s of these"
+    )]
+    pub trait Ranged: Leaf {
+        /// The type of the range's ends.
+        type End;
+        /// The value that must lie in the range.
+        fn end(&self) -> Option<&Self::End>;
+    }
+
+    macro_rules! ranged {
+        ($($type:ty),+) => {$(
+            impl Ranged for $type {
+                type End = $type;
+                fn end(&self) -> Option<&$type> {
+                    Some(self)
+                }
+            }
+            impl Ranged for Option<$type> {
+                type End = $type;
+                fn end(&self) -> Option<&$type> {
+                    self.as_ref()
+                }
+            }
+        )+};
+    }
+
+    ranged!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64, std::time::Duration, crate::ByteSize);
+
+    /// Whether a value lies in the declared range.
+    pub fn in_range<T: Ranged>(value: &Erased, range: &impl std::ops::RangeBounds<T::End>) -> bool
+    where
+        T::End: PartialOrd,
+    {
+        reveal::<T>(value).end().is_none_or(|end| range.contains(end))
+    }
+}

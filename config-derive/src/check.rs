@@ -1,0 +1,148 @@
+//! Rules across fields of one struct. What spans structs is checked by a const at the root.
+
+use std::collections::HashMap;
+
+use darling::Error;
+use darling::error::Accumulator;
+use proc_macro2::Span;
+
+use crate::model::{Child, Class, Leaf, Namespace, Schema, Start};
+use crate::names;
+
+/// Flags that every program has.
+const TAKEN_FLAGS: [&str; 3] = ["config", "help", "version"];
+
+/// Notes every broken rule.
+pub(crate) fn check(schema: &Schema, errors: &mut Accumulator) {
+    let mut leaves = Vec::new();
+    collect(&schema.tree, &mut leaves);
+    taken_flags(&leaves, errors);
+    duplicate_flags(&leaves, errors);
+    name_clashes(&schema.tree, errors);
+    unknown_inputs(schema, &leaves, errors);
+    cycles(&leaves, errors);
+}
+
+fn collect<'a>(namespace: &'a Namespace, leaves: &mut Vec<&'a Leaf>) {
+    leaves.extend(&namespace.leaves);
+    for child in &namespace.children {
+        if let Child::Inline(namespace) = child {
+            collect(namespace, leaves);
+        }
+    }
+}
+
+fn fault(errors: &mut Accumulator, span: Span, text: String) {
+    errors.push(Error::custom(text).with_span(&span));
+}
+
+/// A leaf called `config` would shadow the flag that names the file.
+fn taken_flags(leaves: &[&Leaf], errors: &mut Accumulator) {
+    for leaf in leaves.iter().filter(|leaf| TAKEN_FLAGS.contains(&leaf.flag.as_str())) {
+        let text = format!("every program has a flag `--{}`; give this one `flag = \"...\"`", leaf.flag);
+        fault(errors, leaf.ident.span(), text);
+    }
+}
+
+/// Flags have no namespace, so leaves of one name in two namespaces meet.
+fn duplicate_flags(leaves: &[&Leaf], errors: &mut Accumulator) {
+    let mut seen: HashMap<&str, &str> = HashMap::new();
+    for leaf in leaves.iter().filter(|leaf| leaf.class != Class::Derived) {
+        if let Some(other) = seen.insert(&leaf.flag, &leaf.path) {
+            let text = format!(
+                "`{}` and `{other}` have the same flag `--{}`; give one `flag = \"...\"`",
+                leaf.path, leaf.flag
+            );
+            fault(errors, leaf.ident.span(), text);
+        }
+    }
+}
+
+/// One namespace cannot have two things of one name: leaf, derived value or sub-namespace.
+fn name_clashes(namespace: &Namespace, errors: &mut Accumulator) {
+    let mut seen = HashMap::new();
+    for leaf in &namespace.leaves {
+        if seen.insert(names::plain(&leaf.ident), "setting").is_some() {
+            fault(errors, leaf.ident.span(), format!("`{}` is declared twice", leaf.path));
+        }
+    }
+    for child in &namespace.children {
+        let (ident, span) = match child {
+            Child::Inline(inline) => (child.ident(), inline.span),
+            Child::Nested { ident, .. } => (ident.clone(), ident.span()),
+        };
+        if let Some(other) = seen.insert(names::plain(&ident), "namespace") {
+            let path = [namespace.path.as_str(), &names::plain(&ident)].join(".");
+            let text = format!("`{}` is a namespace and a {other}; rename one", path.trim_start_matches('.'));
+            fault(errors, span, text);
+        }
+        if let Child::Inline(inline) = child {
+            name_clashes(inline, errors);
+        }
+    }
+}
+
+/// Inputs among this struct's own leaves; those below a nested namespace are left to the compiler, which knows them.
+fn unknown_inputs(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
+    let nested: Vec<String> = schema
+        .tree
+        .children
+        .iter()
+        .filter_map(|child| match child {
+            Child::Nested { ident, .. } => {
+                Some([schema.tree.path.as_str(), &names::plain(ident), ""].join(".").trim_start_matches('.').to_owned())
+            }
+            Child::Inline(_) => None,
+        })
+        .collect();
+    let functions = leaves.iter().filter_map(|leaf| match &leaf.start {
+        Start::Computed(function) => Some(function),
+        _ => None,
+    });
+    for (path, span) in functions.chain(&schema.tree.validations).flat_map(|function| function.leaf_paths()) {
+        let known = leaves.iter().any(|leaf| leaf.path == path);
+        if known || nested.iter().any(|prefix| path.starts_with(prefix.as_str())) {
+            continue;
+        }
+        let nearest = leaves
+            .iter()
+            .map(|leaf| (strsim::jaro_winkler(path, &leaf.path), leaf.path.as_str()))
+            .filter(|(similarity, _)| *similarity >= 0.8)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let hint = nearest.map(|(_, path)| format!("; did you mean `{path}`?")).unwrap_or_default();
+        fault(errors, span, format!("no setting is called `{path}`{hint}"));
+    }
+}
+
+/// A value that depends on itself has no value.
+fn cycles(leaves: &[&Leaf], errors: &mut Accumulator) {
+    for leaf in leaves {
+        let mut trail = vec![leaf.path.as_str()];
+        if leads_back(leaves, leaf, &mut trail) {
+            let text = format!("`{}` depends on itself: {}", leaf.path, trail.join(" -> "));
+            fault(errors, leaf.ident.span(), text);
+        }
+    }
+}
+
+/// Whether the first leaf of `trail` is among the inputs of `leaf`, directly or through others.
+fn leads_back<'a>(leaves: &[&'a Leaf], leaf: &'a Leaf, trail: &mut Vec<&'a str>) -> bool {
+    let Start::Computed(function) = &leaf.start else { return false };
+    for (input, _) in function.leaf_paths() {
+        if input == trail[0] {
+            trail.push(input);
+            return true;
+        }
+        let Some(next) = leaves.iter().find(|leaf| leaf.path == input) else { continue };
+        // A cycle that does not pass the first leaf is reported for its own members.
+        if trail.contains(&input) {
+            continue;
+        }
+        trail.push(input);
+        if leads_back(leaves, next, trail) {
+            return true;
+        }
+        trail.pop();
+    }
+    false
+}

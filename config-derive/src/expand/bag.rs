@@ -1,0 +1,83 @@
+//! The bag of a namespace: private fields behind accessors.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::{Expansion, access, child_bag, child_offsets, info};
+use crate::model::{Child, Class, Namespace};
+use crate::names;
+
+pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenStream {
+    let vis = &expansion.schema.vis;
+    let bag = names::bag(&namespace.path);
+    let doc = format!("Resolved values of namespace `{}`.", namespace.path);
+    let leaves: Vec<_> = namespace.leaves.iter().map(|leaf| &leaf.ident).collect();
+    let types: Vec<_> = namespace.leaves.iter().map(|leaf| &leaf.ty).collect();
+    let indices: Vec<_> = (0..leaves.len()).collect();
+    let children: Vec<_> = namespace.children.iter().map(Child::ident).collect();
+    let child_bags: Vec<_> = namespace.children.iter().map(child_bag).collect();
+    let offsets = child_offsets(namespace);
+    let accessors = namespace.leaves.iter().map(|leaf| access::accessor(expansion, leaf));
+    let child_docs = namespace.children.iter().map(|child| super::child_doc(child, &namespace.path));
+    let reads = namespace.leaves.iter().map(|leaf| {
+        let (ident, ty) = (&leaf.ident, &leaf.ty);
+        if leaf.class == Class::Derived {
+            // Through the accessor, so that the emitted tests cover it.
+            quote!(<#ty as ::core::clone::Clone>::clone(&self.#ident()))
+        } else {
+            quote!(<#ty as ::core::clone::Clone>::clone(&self.#ident))
+        }
+    });
+    let info = info::namespace(expansion, namespace);
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code)]
+        #[derive(::core::fmt::Debug)]
+        #vis struct #bag {
+            #(#leaves: #types,)*
+            #(#children: #child_bags,)*
+        }
+
+        #[automatically_derived]
+        #[allow(dead_code)]
+        impl #bag {
+            #(#accessors)*
+
+            #(
+                #[doc = #child_docs]
+                #[inline]
+                #[must_use]
+                #vis fn #children(&self) -> &#child_bags {
+                    &self.#children
+                }
+            )*
+        }
+
+        #[automatically_derived]
+        impl ::kitbag::Bag for #bag {
+            const INFO: ::kitbag::NamespaceInfo = #info;
+
+            fn build(values: &[::kitbag::__private::Erased]) -> Self {
+                Self {
+                    #(#leaves: ::kitbag::__private::take::<#types>(values, #indices),)*
+                    #(#children: <#child_bags as ::kitbag::Bag>::build(&values[#offsets..]),)*
+                }
+            }
+
+            fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
+                match index {
+                    #(#indices => ::core::option::Option::Some(::kitbag::__private::erase::<#types>(#reads)),)*
+                    _ => {
+                        #(
+                            let offset = #offsets;
+                            if (offset..offset + <#child_bags as ::kitbag::Bag>::INFO.len()).contains(&index) {
+                                return ::kitbag::Bag::read(&self.#children, index - offset);
+                            }
+                        )*
+                        ::core::option::Option::None
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The schema as a constant: what the runtime knows of namespaces and leaves.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::Expr;
+
+use super::{Expansion, child_bag, hidden};
+use crate::model::{Class, Function, Input, Leaf, Namespace, Start};
+
+pub(super) fn namespace(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenStream {
+    let (path, doc) = (&namespace.path, &namespace.doc);
+    // Keys count from the first leaf of the struct that declares them.
+    let own_struct = namespace.path == expansion.schema.tree.path;
+    let leaves = namespace.leaves.iter().map(|leaf| self::leaf(expansion, leaf));
+    let validations = namespace.validations.iter().map(|function| validation(expansion, function));
+    let children = namespace.children.iter().map(child_bag);
+    quote! {
+        ::kitbag::NamespaceInfo {
+            path: #path,
+            doc: #doc,
+            own_struct: #own_struct,
+            leaves: &[#(#leaves),*],
+            validations: &[#(#validations),*],
+            children: &[#(<#children as ::kitbag::Bag>::INFO),*],
+        }
+    }
+}
+
+fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
+    let ty = &leaf.ty;
+    let (path, doc, flag) = (&leaf.path, &leaf.doc, &leaf.flag);
+    let name = leaf.path.rsplit('.').next().unwrap_or_default();
+    let type_name = text_of(ty);
+    let class = match leaf.class {
+        Class::Launch => quote!(Launch),
+        Class::LoadTime => quote!(LoadTime),
+        Class::Hot => quote!(Hot),
+        Class::Derived => quote!(Derived),
+    };
+    let start = match &leaf.start {
+        Start::Required => quote!(Required),
+        Start::Default(default) => {
+            let (text, make) = default_value(ty, default);
+            quote!(Default { text: #text, make: || #make })
+        }
+        Start::Computed(function) => {
+            let computation = computation(expansion, leaf, function);
+            quote!(Computed(#computation))
+        }
+    };
+    let range = leaf.range.as_ref().map(text_of);
+    let range_text = option(range.as_ref());
+    let in_range = leaf.range.as_ref().map(|range| {
+        quote!(.in_range(|value| ::kitbag::__private::in_range::<#ty>(value, &(#range))))
+    });
+    quote! {
+        ::kitbag::LeafInfo {
+            name: #name,
+            path: #path,
+            doc: #doc,
+            type_name: #type_name,
+            class: ::kitbag::Class::#class,
+            flag: #flag,
+            start: ::kitbag::Start::#start,
+            range: #range_text,
+            ops: ::kitbag::__private::LeafOps::of::<#ty>()#in_range,
+        }
+    }
+}
+
+/// The default as help shows it, and the expression that makes it. Text is parsed as from a flag, so that every type
+/// can have its default written as a user would write the value.
+fn default_value(ty: &syn::Type, default: &Expr) -> (String, TokenStream) {
+    if let Expr::Lit(literal) = default
+        && let syn::Lit::Str(text) = &literal.lit
+    {
+        return (text.value(), quote!(::kitbag::__private::default_from_text::<#ty>(#text)));
+    }
+    (text_of(default), quote!(::core::result::Result::Ok(::kitbag::__private::erase::<#ty>(#default))))
+}
+
+fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> TokenStream {
+    let ty = &leaf.ty;
+    let text = function.text();
+    let paths: Vec<_> = function.leaf_paths().map(|(path, _)| path).collect();
+    if expansion.faulty {
+        return quote! {
+            ::kitbag::Computation {
+                function: #text,
+                inputs: &[#(#paths),*],
+                run: |_| ::core::unreachable!(),
+                oracle: ::core::option::Option::None,
+            }
+        };
+    }
+    let path = &function.path;
+    let (keys, inputs) = (hidden("keys"), hidden("inputs"));
+    let arguments = run_arguments(function);
+    let make_keys = make_keys(expansion, function);
+    let run = quote! {
+        |#inputs| {
+            #make_keys
+            ::kitbag::__private::erase::<#ty>(#path(#(#arguments),*))
+        }
+    };
+    // The same call with the values handed in by position: no wiring through keys, whose type alone is used.
+    let oracle = if leaf.class == Class::Derived {
+        let positions = function.inputs.iter().enumerate().map(|(position, input)| match input {
+            Input::Leaf { segments, .. } => quote!(::kitbag::__private::argument(#inputs, #position, #keys #(.#segments)*)),
+            Input::Facts => quote!(::core::unreachable!()),
+        });
+        quote! {
+            ::core::option::Option::Some(|#inputs| {
+                #make_keys
+                ::kitbag::__private::erase::<#ty>(#path(#(#positions),*))
+            })
+        }
+    } else {
+        quote!(::core::option::Option::None)
+    };
+    quote! {
+        ::kitbag::Computation { function: #text, inputs: &[#(#paths),*], run: #run, oracle: #oracle }
+    }
+}
+
+fn validation(expansion: &Expansion<'_>, function: &Function) -> TokenStream {
+    let text = function.text();
+    let paths: Vec<_> = function.leaf_paths().map(|(path, _)| path).collect();
+    let path = &function.path;
+    let inputs = hidden("inputs");
+    let body = if expansion.faulty {
+        quote!(::core::result::Result::Ok(()))
+    } else {
+        let arguments = run_arguments(function);
+        let make_keys = make_keys(expansion, function);
+        quote! {{
+            #make_keys
+            #path(#(#arguments),*)
+        }}
+    };
+    quote! {
+        ::kitbag::Validation { function: #text, inputs: &[#(#paths),*], run: |#inputs| #body }
+    }
+}
+
+fn run_arguments(function: &Function) -> impl Iterator<Item = TokenStream> {
+    let (keys, inputs) = (hidden("keys"), hidden("inputs"));
+    function.inputs.iter().map(move |input| match input {
+        Input::Facts => quote!(#inputs.facts()),
+        Input::Leaf { segments, .. } => {
+            let segments = segments.iter().map(|segment| {
+                let mut segment = segment.clone();
+                segment.set_span(segment.span().resolved_at(Span::call_site()));
+                segment
+            });
+            quote!(#inputs.get(#keys #(.#segments)*))
+        }
+    })
+}
+
+fn make_keys(expansion: &Expansion<'_>, function: &Function) -> Option<TokenStream> {
+    // A rule on facts alone needs none.
+    function.leaf_paths().next()?;
+    let keys = hidden("keys");
+    let schema = &expansion.schema.ident;
+    Some(if expansion.schema.is_root() {
+        quote!(let #keys = <#schema as ::kitbag::ConfigNamespaces>::keys();)
+    } else {
+        quote!(let #keys = <#schema as ::kitbag::Namespace>::keys::<#schema>(0);)
+    })
+}
+
+fn option(text: Option<&String>) -> TokenStream {
+    match text {
+        Some(text) => quote!(::core::option::Option::Some(#text)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+/// Source text without the spaces that token printing puts around punctuation.
+fn text_of(tokens: &impl ToTokens) -> String {
+    let text = tokens.to_token_stream().to_string();
+    let mut tidy = String::with_capacity(text.len());
+    let characters: Vec<_> = text.chars().collect();
+    for (index, &character) in characters.iter().enumerate() {
+        let neighbour = |offset: isize| index.checked_add_signed(offset).and_then(|at| characters.get(at).copied());
+        let joins = |c: Option<char>| c.is_some_and(|c| "<>:.,()[]=&-'".contains(c));
+        let keeps = neighbour(-1) == Some(',') && !joins(neighbour(1));
+        if character == ' ' && !keeps && (joins(neighbour(-1)) || joins(neighbour(1))) {
+            continue;
+        }
+        tidy.push(character);
+    }
+    tidy
+}

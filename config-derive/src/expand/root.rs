@@ -1,0 +1,280 @@
+//! What a root gets: bags of all namespaces, pin, setters, keys, the schema trait, checks and tests.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use super::{Expansion, child_bag, child_offsets, hidden, info, keys, setters};
+use crate::model::{Child, Class, Namespace};
+use crate::names;
+
+pub(super) fn expand(expansion: &Expansion<'_>) -> TokenStream {
+    let parts = [
+        bags(expansion),
+        pin(expansion),
+        root_setters(expansion),
+        root_keys(expansion),
+        schema_trait(expansion),
+        nesting_checks(expansion),
+        duplicate_check(expansion),
+        tests(expansion),
+    ];
+    quote!(#(#parts)*)
+}
+
+fn named(expansion: &Expansion<'_>, suffix: &str) -> syn::Ident {
+    format_ident!("{}{suffix}", expansion.schema.ident)
+}
+
+fn children(expansion: &Expansion<'_>) -> (Vec<syn::Ident>, Vec<TokenStream>, Vec<TokenStream>) {
+    let tree = &expansion.schema.tree;
+    let idents = tree.children.iter().map(Child::ident).collect();
+    (idents, tree.children.iter().map(child_bag).collect(), child_offsets(tree))
+}
+
+fn bags(expansion: &Expansion<'_>) -> TokenStream {
+    let vis = &expansion.schema.vis;
+    let name = named(expansion, "Bags");
+    let (idents, bags, offsets) = children(expansion);
+    quote! {
+        #[doc(hidden)]
+        #vis struct #name {
+            #(#idents: ::std::sync::Arc<#bags>,)*
+        }
+
+        #[automatically_derived]
+        impl ::kitbag::__private::Bags for #name {
+            fn build(
+                values: &[::kitbag::__private::Erased],
+                previous: ::core::option::Option<(&Self, &[::kitbag::__private::Erased])>,
+            ) -> Self {
+                Self {
+                    #(#idents: ::kitbag::__private::rebuild::<#bags>(
+                        values,
+                        #offsets,
+                        previous.map(|(bags, old)| (&bags.#idents, old)),
+                    ),)*
+                }
+            }
+
+            fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
+                #(
+                    let offset = #offsets;
+                    if (offset..offset + <#bags as ::kitbag::Bag>::INFO.len()).contains(&index) {
+                        return ::kitbag::Bag::read(&*self.#idents, index - offset);
+                    }
+                )*
+                ::core::option::Option::None
+            }
+        }
+    }
+}
+
+fn pin(expansion: &Expansion<'_>) -> TokenStream {
+    let schema = &expansion.schema.ident;
+    let vis = &expansion.schema.vis;
+    let name = named(expansion, "Pin");
+    let doc = format!("One pinned epoch of a `Context<{schema}>`, as role `R` sees it.");
+    let (idents, bags, _) = children(expansion);
+    let docs = expansion.schema.tree.children.iter().map(|child| super::child_doc(child, ""));
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code)]
+        #vis struct #name<R = ::kitbag::Everything> {
+            pinned: ::kitbag::Pinned<#schema>,
+            role: ::core::marker::PhantomData<fn() -> R>,
+        }
+
+        #[automatically_derived]
+        #[allow(dead_code)]
+        impl<R: ::kitbag::Role> #name<R> {
+            #(
+                #[doc = #docs]
+                #[inline]
+                #[must_use]
+                #vis fn #idents(&self) -> &#bags
+                where
+                    R: ::kitbag::MayRead<#bags>,
+                {
+                    &self.pinned.bags().#idents
+                }
+            )*
+        }
+
+        #[automatically_derived]
+        impl<R> ::core::convert::From<::kitbag::Pinned<#schema>> for #name<R> {
+            fn from(pinned: ::kitbag::Pinned<#schema>) -> Self {
+                Self { pinned, role: ::core::marker::PhantomData }
+            }
+        }
+
+        #[automatically_derived]
+        impl<R> ::core::clone::Clone for #name<R> {
+            fn clone(&self) -> Self {
+                Self { pinned: ::core::clone::Clone::clone(&self.pinned), role: ::core::marker::PhantomData }
+            }
+        }
+    }
+}
+
+fn root_setters(expansion: &Expansion<'_>) -> TokenStream {
+    let schema = &expansion.schema.ident;
+    let vis = &expansion.schema.vis;
+    let name = named(expansion, "Setters");
+    let doc = format!("Setters of schema `{schema}` in a change of form `F`.");
+    let tree = &expansion.schema.tree;
+    let methods = tree.children.iter().zip(child_offsets(tree)).map(|(child, offset)| {
+        setters::child_method(expansion, child, "", &quote!((&mut self.edit)), &offset)
+    });
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code)]
+        #vis struct #name<F> {
+            edit: ::kitbag::__private::Edit,
+            form: ::core::marker::PhantomData<F>,
+        }
+
+        #[automatically_derived]
+        #[allow(dead_code)]
+        impl<F> #name<F> {
+            #(#methods)*
+        }
+
+        #[automatically_derived]
+        impl<F> ::core::convert::From<::kitbag::__private::Edit> for #name<F> {
+            fn from(edit: ::kitbag::__private::Edit) -> Self {
+                Self { edit, form: ::core::marker::PhantomData }
+            }
+        }
+
+        #[automatically_derived]
+        impl<F> ::core::convert::From<#name<F>> for ::kitbag::__private::Edit {
+            fn from(setters: #name<F>) -> Self {
+                setters.edit
+            }
+        }
+    }
+}
+
+fn root_keys(expansion: &Expansion<'_>) -> TokenStream {
+    let schema = &expansion.schema.ident;
+    let vis = &expansion.schema.vis;
+    let name = named(expansion, "Keys");
+    let doc = format!("Typed keys of schema `{schema}`.");
+    let tree = &expansion.schema.tree;
+    let idents = tree.children.iter().map(Child::ident);
+    let docs = tree.children.iter().map(|child| format!("Keys of `{}`.", names::plain(&child.ident())));
+    let types = tree.children.iter().map(|child| keys::child_type(child, &quote!(#schema)));
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code)]
+        #vis struct #name {
+            #(#[doc = #docs] #vis #idents: #types,)*
+        }
+    }
+}
+
+fn schema_trait(expansion: &Expansion<'_>) -> TokenStream {
+    let schema = expansion.schema;
+    let ident = &schema.ident;
+    let info = info::namespace(expansion, &schema.tree);
+    let env = match &schema.env {
+        Some(prefix) => quote!(::core::option::Option::Some(#prefix)),
+        None => quote!(::core::option::Option::None),
+    };
+    let [bags, pin, setters, keys_name] = ["Bags", "Pin", "Setters", "Keys"].map(|suffix| named(expansion, suffix));
+    let idents = schema.tree.children.iter().map(Child::ident);
+    let values = schema.tree.children.iter().zip(child_offsets(&schema.tree)).map(|(child, offset)| {
+        keys::child_value(child, &quote!(#ident), &offset)
+    });
+    let fields = &schema.fields;
+    quote! {
+        #[automatically_derived]
+        impl ::kitbag::ConfigNamespaces for #ident {
+            const SCHEMA: ::kitbag::NamespaceInfo = #info;
+            const ENV_PREFIX: ::core::option::Option<&'static str> = #env;
+
+            type Bags = #bags;
+            type Pin<R: ::kitbag::Role> = #pin<R>;
+            type Setters<F> = #setters<F>;
+            type Keys = #keys_name;
+
+            fn keys() -> #keys_name {
+                #keys_name { #(#idents: #values,)* }
+            }
+
+            fn touch(&self) {
+                #(let _ = &self.#fields;)*
+            }
+        }
+    }
+}
+
+/// The path that a nested struct declares must be where it is nested.
+pub(super) fn nesting_checks(expansion: &Expansion<'_>) -> TokenStream {
+    let parent = &expansion.schema.tree.path;
+    let checks = expansion.schema.tree.children.iter().filter_map(|child| match child {
+        Child::Nested { ident, ty, .. } => {
+            let name = names::plain(ident);
+            let path = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
+            let message = format!("the struct nested as `{path}` declares another path; write `ns = \"{path}\"` on it");
+            Some(quote! {
+                const _: () = ::core::assert!(
+                    ::kitbag::__private::nests(
+                        #parent,
+                        #name,
+                        <<#ty as ::kitbag::Namespace>::Bag as ::kitbag::Bag>::INFO.path,
+                    ),
+                    #message,
+                );
+            })
+        }
+        Child::Inline(_) => None,
+    });
+    quote!(#(#checks)*)
+}
+
+/// What no single struct can see: leaves of two structs with one flag or variable.
+fn duplicate_check(expansion: &Expansion<'_>) -> TokenStream {
+    let nested = expansion.schema.tree.children.iter().any(|child| matches!(child, Child::Nested { .. }));
+    if !nested || expansion.faulty {
+        return TokenStream::new();
+    }
+    let schema = &expansion.schema.ident;
+    quote! {
+        const _: () = {
+            const INFO: ::kitbag::NamespaceInfo = <#schema as ::kitbag::ConfigNamespaces>::SCHEMA;
+            const FOUND: ::kitbag::__private::Message =
+                ::kitbag::__private::duplicate::<{ 2 * INFO.len() + 1 }>(&INFO);
+            if let ::core::option::Option::Some(text) = FOUND.text() {
+                ::core::panic!("{}", text);
+            }
+        };
+    }
+}
+
+/// A test of every derived value in the tree, nested structs included.
+fn tests(expansion: &Expansion<'_>) -> TokenStream {
+    fn any_derived(namespace: &Namespace) -> bool {
+        namespace.leaves.iter().any(|leaf| leaf.class == Class::Derived)
+            || namespace.children.iter().any(|child| match child {
+                Child::Inline(inline) => any_derived(inline),
+                // It may have some: only the test itself can tell.
+                Child::Nested { .. } => true,
+            })
+    }
+    if !any_derived(&expansion.schema.tree) || expansion.faulty {
+        return TokenStream::new();
+    }
+    let schema = &expansion.schema.ident;
+    let module = hidden(&format!("tests_of_{}", names::kebab(&schema.to_string()).replace('-', "_")));
+    quote! {
+        #[cfg(test)]
+        #[automatically_derived]
+        mod #module {
+            #[test]
+            fn derived_values_equal_their_functions() {
+                ::kitbag::__private::check_derived_values::<super::#schema>();
+            }
+        }
+    }
+}

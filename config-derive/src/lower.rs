@@ -1,0 +1,366 @@
+//! Attributes → model. Every fault is noted and the rest goes on, so that all are shown at once.
+
+use darling::error::Accumulator;
+use darling::{Error, FromDeriveInput, FromField};
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Expr, Fields, Ident, Type};
+
+use crate::attributes::{Derivation, FieldAttributes, StructAttributes, doc_text};
+use crate::model::{Child, Class, Function, Input, Leaf, Namespace, Schema, Start};
+use crate::names;
+
+/// Understands the struct, or says why nothing can be made of it.
+pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Schema> {
+    let fields = match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(fields) => &fields.named,
+            _ => {
+                errors.push(Error::custom("a schema is a struct with named fields").with_span(&input.ident));
+                return None;
+            }
+        },
+        _ => {
+            let text = "a schema is a struct; for an enum that is the type of a setting derive `ConfigChoice`";
+            errors.push(Error::custom(text).with_span(&input.ident));
+            return None;
+        }
+    };
+    if !input.generics.params.is_empty() {
+        let text = "a schema cannot be generic: its settings are read from text";
+        errors.push(Error::custom(text).with_span(&input.generics));
+        return None;
+    }
+    // The fields are parsed one by one below, so here they are hidden: an error in one must not hide the others.
+    let mut outer = input.clone();
+    if let Data::Struct(data) = &mut outer.data {
+        data.fields = Fields::Unit;
+    }
+    let attributes = match StructAttributes::from_derive_input(&outer) {
+        Ok(attributes) => attributes,
+        Err(error) => {
+            errors.push(error);
+            outer.attrs.retain(|attribute| attribute.path().is_ident("doc"));
+            StructAttributes::from_derive_input(&outer).ok()?
+        }
+    };
+    let mut lowering = Lowering::new(&attributes, errors);
+    for field in fields {
+        lowering.field(field);
+    }
+    let StructAttributes { ident, vis, env, derived, validate, .. } = attributes;
+    for derivation in derived.into_iter().flat_map(|derivations| derivations.0) {
+        lowering.derivation(derivation);
+    }
+    for validation in validate.into_iter().flat_map(|validations| validations.0) {
+        lowering.validation(&validation);
+    }
+    if let Some(env) = env.as_ref().filter(|_| !lowering.is_root()) {
+        let text = "the environment prefix belongs on the root struct, not on a namespace";
+        lowering.errors.push(Error::custom(text).with_span(&env.span()));
+    }
+    let env = env.map(|env| {
+        let valid = env.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+        if env.is_empty() || !valid || env.ends_with('_') {
+            let text = "an environment prefix is upper case, without the last underscore: `env = \"THUMB\"`";
+            lowering.errors.push(Error::custom(text).with_span(&env.span()));
+        }
+        env.to_string()
+    });
+    let fields = fields.iter().filter_map(|field| field.ident.clone()).collect();
+    Some(Schema { ident, vis, env, fields, tree: lowering.tree })
+}
+
+struct Lowering<'a> {
+    tree: Namespace,
+    errors: &'a mut Accumulator,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(attributes: &StructAttributes, errors: &'a mut Accumulator) -> Self {
+        let path = attributes.ns.as_ref().map(|ns| ns.to_string()).unwrap_or_default();
+        let span = attributes.ns.as_ref().map_or_else(|| attributes.ident.span(), |ns| ns.span());
+        if attributes.ns.is_some() {
+            check_path(&path, span, errors);
+        }
+        let doc = doc_text(&attributes.attrs);
+        let (leaves, validations, children) = (Vec::new(), Vec::new(), Vec::new());
+        Self { tree: Namespace { path, span, doc, leaves, validations, children }, errors }
+    }
+
+    fn is_root(&self) -> bool {
+        self.tree.path.is_empty()
+    }
+
+    fn fault(&mut self, span: Span, text: impl std::fmt::Display) {
+        self.errors.push(Error::custom(text).with_span(&span));
+    }
+
+    fn field(&mut self, field: &syn::Field) {
+        let raw = match FieldAttributes::from_field(field) {
+            Ok(raw) => raw,
+            Err(error) => {
+                self.errors.push(error);
+                // The leaf itself stays, so that code that reads it does not fail as well.
+                let mut plain = field.clone();
+                plain.attrs.retain(|attribute| attribute.path().is_ident("doc"));
+                let Ok(mut raw) = FieldAttributes::from_field(&plain) else { return };
+                raw.ns = recover_namespace(field);
+                if raw.ns.is_none() && self.is_root() {
+                    return;
+                }
+                raw
+            }
+        };
+        let Some(ident) = raw.ident.clone() else { return };
+        let doc = doc_text(&raw.attrs);
+        if raw.nested.is_present() {
+            return self.nested(ident, &raw, doc);
+        }
+        if doc.is_empty() {
+            self.fault(ident.span(), format!("setting `{ident}` has no doc comment; say what it does: `/// ...`"));
+        }
+        let namespace = match (&raw.ns, self.is_root()) {
+            (Some(ns), true) => {
+                check_path(ns, ns.span(), self.errors);
+                ns.to_string()
+            }
+            (Some(ns), false) => {
+                let text = format!("all fields of this struct are in namespace `{}`; remove `ns`", self.tree.path);
+                self.fault(ns.span(), text);
+                self.tree.path.clone()
+            }
+            (None, false) => self.tree.path.clone(),
+            (None, true) => {
+                let text = format!(
+                    "setting `{ident}` has no namespace; write `#[config(ns = \"...\")]`, or `#[config(nested)]` if its \
+                     type is a namespace struct"
+                );
+                return self.fault(ident.span(), text);
+            }
+        };
+        let leaf = self.leaf(ident, raw, doc, &namespace);
+        self.namespace(&namespace, leaf.ident.span()).leaves.push(leaf);
+    }
+
+    fn nested(&mut self, ident: Ident, raw: &FieldAttributes, doc: String) {
+        let unused: [(bool, &str); 7] = [
+            (raw.ns.is_some(), "ns"),
+            (raw.default.is_some(), "default"),
+            (raw.auto.is_some(), "auto"),
+            (raw.range.is_some(), "range"),
+            (raw.flag.is_some(), "flag"),
+            (raw.hot.is_present(), "hot"),
+            (raw.load_time.is_present(), "load_time"),
+        ];
+        for (_, name) in unused.into_iter().filter(|(given, _)| *given) {
+            self.fault(ident.span(), format!("`{name}` belongs on a setting, not on a nested namespace"));
+        }
+        self.tree.children.push(Child::Nested { ident, ty: raw.ty.clone(), doc });
+    }
+
+    fn leaf(&mut self, ident: Ident, raw: FieldAttributes, doc: String, namespace: &str) -> Leaf {
+        let name = names::plain(&ident);
+        let class = match (raw.hot.is_present(), raw.load_time.is_present()) {
+            (true, true) => {
+                self.fault(raw.load_time.span(), "a setting is `hot` or `load_time`, not both");
+                Class::Hot
+            }
+            (true, false) => Class::Hot,
+            (false, true) => Class::LoadTime,
+            (false, false) => Class::Launch,
+        };
+        let start = match (raw.default, raw.auto) {
+            (Some(default), Some(auto)) => {
+                let text = "a setting has a `default` or is `auto`, not both; `auto` computes the default by a rule";
+                self.fault(auto.span(), text);
+                Start::Default(default)
+            }
+            (Some(default), None) => Start::Default(default),
+            (None, Some(auto)) => match auto {
+                Expr::Path(path) => Start::Computed(Function { path: path.path, inputs: vec![Input::Facts] }),
+                call => self.function(&call).map_or(Start::Required, Start::Computed),
+            },
+            (None, None) => Start::Required,
+        };
+        let flag = match raw.flag {
+            Some(flag) => {
+                let valid = flag.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+                if flag.is_empty() || flag.starts_with('-') || !valid {
+                    self.fault(flag.span(), "a flag is written without dashes before it, in kebab case: `flag = \"max-size\"`");
+                }
+                flag.to_string()
+            }
+            None => names::flag(&name),
+        };
+        let path = format!("{namespace}.{name}");
+        Leaf { ident, path, ty: raw.ty, doc, class, flag, start, range: raw.range }
+    }
+
+    fn derivation(&mut self, derivation: Derivation) {
+        let span = derivation.span();
+        let Some(ident) = derivation.path.last().cloned() else { return };
+        let before: Vec<_> = derivation.path[..derivation.path.len() - 1].iter().map(names::plain).collect();
+        let namespace = match (self.is_root(), before.is_empty()) {
+            (true, true) => {
+                return self.fault(span, format!("a derived value is in a namespace: write `namespace.{ident}`"));
+            }
+            (true, false) => before.join("."),
+            (false, true) => self.tree.path.clone(),
+            (false, false) => {
+                let text = format!("a derived value of namespace `{}` is named alone: `{ident}`", self.tree.path);
+                return self.fault(span, text);
+            }
+        };
+        let owner = self.tree.children.iter().find_map(|child| match child {
+            Child::Nested { ident, ty, .. } if before.first() == Some(&names::plain(ident)) => Some(ty),
+            _ => None,
+        });
+        if let Some(Type::Path(owner)) = owner {
+            let owner = owner.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+            let text = format!("namespace `{}` is declared by `{owner}`; declare the value there", before.join("."));
+            return self.fault(span, text);
+        }
+        let Some(function) = self.function(&derivation.function) else { return };
+        if function.inputs.iter().any(|input| matches!(input, Input::Facts)) {
+            return self.fault(span, "a derived value is computed from settings, not from facts; make a setting `auto` instead");
+        }
+        let inputs: Vec<_> = function.leaf_paths().map(|(path, _)| path).collect();
+        let mut doc = doc_text(&derivation.attrs);
+        if doc.is_empty() {
+            doc = format!("Derived: `{}({})`.", function.text(), inputs.join(", "));
+        }
+        let path = format!("{namespace}.{}", names::plain(&ident));
+        let leaf = Leaf {
+            ident,
+            path,
+            ty: derivation.ty,
+            doc,
+            class: Class::Derived,
+            flag: String::new(),
+            start: Start::Computed(function),
+            range: None,
+        };
+        self.namespace(&namespace, span).leaves.push(leaf);
+    }
+
+    fn validation(&mut self, call: &Expr) {
+        if let Some(function) = self.function(call) {
+            self.tree.validations.push(function);
+        }
+    }
+
+    /// `function(namespace.input, …)`.
+    fn function(&mut self, expression: &Expr) -> Option<Function> {
+        let Expr::Call(call) = expression else {
+            self.fault(expression.span(), "write a call of a function on settings: `function(namespace.input, ...)`");
+            return None;
+        };
+        let Expr::Path(path) = &*call.func else {
+            self.fault(call.func.span(), "the function is named by its path: `function` or `module::function`");
+            return None;
+        };
+        let mut inputs = Vec::new();
+        for argument in &call.args {
+            match self.input(argument) {
+                Some(input) => inputs.push(input),
+                None => {
+                    let text = "an input is the path of a setting, such as `pool.workers`";
+                    self.fault(argument.span(), text);
+                }
+            }
+        }
+        (inputs.len() == call.args.len()).then(|| Function { path: path.path.clone(), inputs })
+    }
+
+    fn input(&self, argument: &Expr) -> Option<Input> {
+        let mut segments = Vec::new();
+        collect_segments(argument, &mut segments)?;
+        if matches!(segments.as_slice(), [only] if only == "facts") {
+            return Some(Input::Facts);
+        }
+        let written: Vec<_> = segments.iter().map(names::plain).collect();
+        let written = written.join(".");
+        let path = if self.is_root() { written } else { format!("{}.{written}", self.tree.path) };
+        Some(Input::Leaf { segments, path })
+    }
+
+    /// The namespace with this path, made if it is new.
+    fn namespace(&mut self, path: &str, span: Span) -> &mut Namespace {
+        let own = self.tree.path.len();
+        let mut here = &mut self.tree;
+        if path.len() == own {
+            return here;
+        }
+        // Only a root has namespaces below its own path that it declares itself.
+        let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+        for end in ends {
+            let prefix = &path[..end];
+            let found = here.children.iter().position(|child| {
+                matches!(child, Child::Inline(namespace) if namespace.path == prefix)
+            });
+            let position = found.unwrap_or_else(|| {
+                here.children.push(Child::Inline(Namespace {
+                    path: prefix.to_owned(),
+                    span,
+                    doc: String::new(),
+                    leaves: Vec::new(),
+                    validations: Vec::new(),
+                    children: Vec::new(),
+                }));
+                here.children.len() - 1
+            });
+            let Child::Inline(namespace) = &mut here.children[position] else {
+                unreachable!("the position was found or made as an inline namespace")
+            };
+            here = namespace;
+        }
+        here
+    }
+}
+
+/// `a.b.c` as its identifiers.
+fn collect_segments(expression: &Expr, segments: &mut Vec<Ident>) -> Option<()> {
+    match expression {
+        Expr::Path(path) => segments.push(path.path.get_ident()?.clone()),
+        Expr::Field(field) => {
+            collect_segments(&field.base, segments)?;
+            match &field.member {
+                syn::Member::Named(name) => segments.push(name.clone()),
+                syn::Member::Unnamed(_) => return None,
+            }
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The namespace of a field whose other attributes are faulty.
+fn recover_namespace(field: &syn::Field) -> Option<darling::util::SpannedValue<String>> {
+    let mut found = None;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("config")) {
+        // Stops at the first thing it cannot read; the error itself is already noted.
+        let _ = attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("ns") {
+                let text: syn::LitStr = meta.value()?.parse()?;
+                found = Some(darling::util::SpannedValue::new(text.value(), text.span()));
+            } else if meta.input.peek(syn::Token![=]) {
+                meta.value()?.parse::<Expr>()?;
+            }
+            Ok(())
+        });
+    }
+    found
+}
+
+/// A namespace path is dotted identifiers in lower case.
+fn check_path(path: &str, span: Span, errors: &mut Accumulator) {
+    let valid = |segment: &str| {
+        segment.starts_with(|c: char| c.is_ascii_lowercase())
+            && segment.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    if !path.split('.').all(valid) {
+        let text = format!("`{path}` is not a namespace path; write lower-case names joined by dots: `exec.moe`");
+        errors.push(Error::custom(text).with_span(&span));
+    }
+}

@@ -1,0 +1,119 @@
+//! The schema as understood: owned, spanned, ready to be expanded.
+
+use proc_macro2::Span;
+use syn::{Expr, Ident, Path, Type, Visibility};
+
+/// A struct under `#[derive(ConfigNamespaces)]`.
+pub(crate) struct Schema {
+    pub(crate) ident: Ident,
+    pub(crate) vis: Visibility,
+    /// Prefix of environment variables; only a root has one.
+    pub(crate) env: Option<String>,
+    /// Every field, for the use that keeps `dead_code` quiet.
+    pub(crate) fields: Vec<Ident>,
+    /// The root (path "") or, for a namespace struct, that namespace.
+    pub(crate) tree: Namespace,
+}
+
+impl Schema {
+    /// Whether this is a root, which can be loaded, or one namespace to be nested in a root.
+    pub(crate) fn is_root(&self) -> bool {
+        self.tree.path.is_empty()
+    }
+}
+
+/// A namespace whose leaves are declared by this struct.
+pub(crate) struct Namespace {
+    pub(crate) path: String,
+    pub(crate) span: Span,
+    pub(crate) doc: String,
+    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) validations: Vec<Function>,
+    pub(crate) children: Vec<Child>,
+}
+
+/// A sub-namespace.
+pub(crate) enum Child {
+    /// Declared by this struct through `ns` of its fields.
+    Inline(Namespace),
+    /// A struct of its own.
+    Nested {
+        /// The field, and the last segment of the path.
+        ident: Ident,
+        ty: Type,
+        doc: String,
+    },
+}
+
+impl Child {
+    /// Name of the accessor.
+    pub(crate) fn ident(&self) -> Ident {
+        match self {
+            Self::Inline(namespace) => {
+                let name = namespace.path.rsplit('.').next().unwrap_or_default();
+                syn::parse_str(name).unwrap_or_else(|_| Ident::new_raw(name, namespace.span))
+            }
+            Self::Nested { ident, .. } => ident.clone(),
+        }
+    }
+}
+
+/// When a leaf may change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Class {
+    Launch,
+    LoadTime,
+    Hot,
+    Derived,
+}
+
+/// A leaf or a derived value.
+pub(crate) struct Leaf {
+    pub(crate) ident: Ident,
+    pub(crate) path: String,
+    pub(crate) ty: Type,
+    pub(crate) doc: String,
+    pub(crate) class: Class,
+    pub(crate) flag: String,
+    pub(crate) start: Start,
+    pub(crate) range: Option<Expr>,
+}
+
+/// Where the value comes from if nobody sets it.
+pub(crate) enum Start {
+    Required,
+    Default(Expr),
+    Computed(Function),
+}
+
+/// A function over leaves.
+pub(crate) struct Function {
+    pub(crate) path: Path,
+    pub(crate) inputs: Vec<Input>,
+}
+
+/// An argument of such a function.
+pub(crate) enum Input {
+    /// The machine's facts.
+    Facts,
+    /// A leaf: the segments as written, and the full dotted path.
+    Leaf { segments: Vec<Ident>, path: String },
+}
+
+impl Function {
+    /// As written, for messages and help.
+    pub(crate) fn text(&self) -> String {
+        let path: Vec<_> = self.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        path.join("::")
+    }
+
+    /// Full paths of the leaves it reads.
+    pub(crate) fn leaf_paths(&self) -> impl Iterator<Item = (&str, Span)> {
+        self.inputs.iter().filter_map(|input| match input {
+            Input::Facts => None,
+            Input::Leaf { segments, path } => {
+                Some((path.as_str(), segments.last().map_or_else(Span::call_site, Ident::span)))
+            }
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a leaf has the value it has.
+
+use std::fmt;
+
+use crate::leaf::Erased;
+use crate::origin::Origin;
+use crate::schema::Start;
+
+/// The chain of values behind one leaf, lowest precedence first. Print it with `{}`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    path: &'static str,
+    value: String,
+    derived: bool,
+    steps: Vec<Step>,
+    inputs: Vec<Explanation>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Step {
+    origin: String,
+    value: String,
+    suspended: bool,
+}
+
+impl Explanation {
+    pub(crate) fn new(path: &'static str, value: &Erased, derived: bool) -> Self {
+        Self { path, value: value.to_value().to_string(), derived, steps: Vec::new(), inputs: Vec::new() }
+    }
+
+    pub(crate) fn step(&mut self, origin: &Origin, value: &Erased, suspended: bool) {
+        let value = value.to_value().to_string();
+        self.steps.push(Step { origin: origin.to_string(), value, suspended });
+    }
+
+    pub(crate) fn inherited(&mut self, value: &Erased) {
+        let value = value.to_value().to_string();
+        self.steps.push(Step { origin: "parent context".to_owned(), value, suspended: false });
+    }
+
+    pub(crate) fn computed(&mut self, start: &Start, inputs: Vec<Self>) {
+        if let Start::Computed(computation) = start {
+            let origin = format!("derived by `{}`", computation.function);
+            self.steps.push(Step { origin, value: self.value.clone(), suspended: false });
+        }
+        self.inputs = inputs;
+    }
+
+    /// Dotted path of the leaf.
+    #[must_use]
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// The effective value as text.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Origins and values in order of precedence, the effective one last unless a later one is suspended.
+    pub fn steps(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.steps.iter().map(|step| (step.origin.as_str(), step.value.as_str()))
+    }
+
+    /// For a derived value: the explanations of its inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &[Self] {
+        &self.inputs
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        let indent = "  ".repeat(depth);
+        write!(f, "{indent}{} = {}", self.path, self.value)?;
+        let effective = self.steps.iter().rposition(|step| !step.suspended);
+        for (index, step) in self.steps.iter().enumerate() {
+            let mark = if Some(index) == effective { ">" } else { " " };
+            let note = if step.suspended { " (suspended: not valid at present)" } else { "" };
+            write!(f, "\n{indent}{mark} {}: {}{note}", step.origin, step.value)?;
+        }
+        for input in &self.inputs {
+            writeln!(f)?;
+            input.write(f, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, 0)
+    }
+}

@@ -1,0 +1,128 @@
+//! `Option`, lists and maps of leaves.
+//!
+//! A later layer replaces a whole list or map; entries are not merged, so that what a layer sets is what is read.
+
+use std::collections::BTreeMap;
+
+use super::Leaf;
+use crate::value::Value;
+
+/// An optional leaf. Unset unless given; an empty environment variable or flag value unsets it again.
+impl<T: Leaf> Leaf for Option<T> {
+    type Read<'a> = Option<T::Read<'a>>;
+
+    fn read(&self) -> Self::Read<'_> {
+        self.as_ref().map(T::read)
+    }
+
+    fn expected() -> String {
+        format!("{} (or empty for none)", T::expected())
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text.is_empty() { Some(None) } else { T::from_text(text).map(Some) }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Unset => Some(None),
+            // The file's spelling of "none", the same as the environment's.
+            Value::Text(text) if text.is_empty() => Some(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        self.as_ref().map_or(Value::Unset, T::to_value)
+    }
+
+    fn when_absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn choices() -> Option<&'static [&'static str]> {
+        T::choices()
+    }
+
+    fn samples() -> Vec<Self> {
+        std::iter::once(None).chain(T::samples().into_iter().map(Some)).collect()
+    }
+}
+
+/// A list. Text is split at commas; an entry that holds a comma itself needs a file.
+impl<T: Leaf> Leaf for Vec<T> {
+    type Read<'a> = &'a [T];
+
+    fn read(&self) -> &[T] {
+        self
+    }
+
+    fn expected() -> String {
+        format!("a list, each entry {}", T::expected())
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::new());
+        }
+        text.split(',').map(|entry| T::from_text(entry.trim())).collect()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::List(values) => values.iter().map(T::from_value).collect(),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(self.iter().map(T::to_value).collect())
+    }
+
+    fn samples() -> Vec<Self> {
+        let values = T::samples();
+        let one = values.first().cloned().into_iter().collect();
+        vec![Self::new(), one, values]
+    }
+}
+
+/// A map with text keys. Text is `key=value` pairs split at commas.
+impl<T: Leaf> Leaf for BTreeMap<String, T> {
+    type Read<'a> = &'a BTreeMap<String, T>;
+
+    fn read(&self) -> &Self {
+        self
+    }
+
+    fn expected() -> String {
+        format!("`key=value` pairs, each value {}", T::expected())
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::new());
+        }
+        let mut entries = Self::new();
+        for pair in text.split(',') {
+            let (key, value) = pair.split_once('=')?;
+            // A key given twice would lose one of the two.
+            if entries.insert(key.trim().to_owned(), T::from_text(value.trim())?).is_some() {
+                return None;
+            }
+        }
+        Some(entries)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Table(entries) => {
+                entries.iter().map(|(key, value)| Some((key.clone(), T::from_value(value)?))).collect()
+            }
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
+    }
+}

@@ -1,0 +1,139 @@
+//! Which types may be settings, and how each is read from text and files.
+
+mod choice;
+mod collections;
+mod scalars;
+mod units;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+pub use choice::Choice;
+pub use units::ByteSize;
+
+use crate::value::Value;
+
+/// A type whose values may be settings.
+///
+/// Implemented here for booleans, integers, floats, [`String`], [`PathBuf`](std::path::PathBuf), socket and IP
+/// addresses, [`Duration`](std::time::Duration), [`ByteSize`], and `Option`, `Vec` and `BTreeMap<String, _>` of
+/// these. Enums get it from `#[derive(ConfigChoice)]`. A new type needs the four conversions:
+///
+/// ```
+/// use kitbag::{Leaf, Value};
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Percent(u8);
+///
+/// impl Leaf for Percent {
+///     type Read<'a> = &'a Percent;
+///     fn read(&self) -> &Percent {
+///         self
+///     }
+///     fn expected() -> String {
+///         "a percentage such as `40%`".to_owned()
+///     }
+///     fn from_text(text: &str) -> Option<Self> {
+///         text.strip_suffix('%')?.parse().ok().filter(|p| *p <= 100).map(Percent)
+///     }
+///     fn from_value(value: &Value) -> Option<Self> {
+///         match value {
+///             Value::Text(text) => Self::from_text(text),
+///             _ => None,
+///         }
+///     }
+///     fn to_value(&self) -> Value {
+///         Value::Text(format!("{}%", self.0))
+///     }
+/// }
+/// assert_eq!(Percent::from_text("40%"), Some(Percent(40)));
+/// assert_eq!(Percent::from_text("400%"), None);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the type of a setting",
+    label = "not a `kitbag::Leaf`",
+    note = "use a scalar, `String`, `PathBuf`, `Duration`, `ByteSize`, an address, or `Option`, `Vec`, `BTreeMap<String, _>` of these",
+    note = "for an enum write `#[derive(Clone, Copy, Debug, PartialEq, kitbag::ConfigChoice)]` on it"
+)]
+pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// What a generated accessor returns: the value itself for `Copy` types, a borrow otherwise.
+    type Read<'a>;
+
+    /// This value as accessors and rule functions see it.
+    fn read(&self) -> Self::Read<'_>;
+
+    /// What is accepted, after "expected": `an integer`, `one of …`.
+    fn expected() -> String;
+
+    /// From an environment variable or a flag's value.
+    fn from_text(text: &str) -> Option<Self>;
+
+    /// From a file's value.
+    fn from_value(value: &Value) -> Option<Self>;
+
+    /// For dumps and messages.
+    fn to_value(&self) -> Value;
+
+    /// The value of a leaf that has no `default` and that nobody set; `None`: the leaf is required.
+    #[must_use]
+    fn when_absent() -> Option<Self> {
+        None
+    }
+
+    /// The closed set of spellings, if there is one.
+    #[must_use]
+    fn choices() -> Option<&'static [&'static str]> {
+        None
+    }
+
+    /// A boolean may be given as a flag without a value.
+    #[must_use]
+    fn is_switch() -> bool {
+        false
+    }
+
+    /// Values worth trying in the emitted equivalence tests; those out of range are left out.
+    #[must_use]
+    fn samples() -> Vec<Self> {
+        Vec::new()
+    }
+}
+
+/// A leaf's value whose type is known only to its leaf.
+pub trait AnyLeaf: Any + fmt::Debug + Send + Sync {
+    /// For dumps and messages.
+    fn to_value(&self) -> Value;
+    /// Equal in type and value.
+    fn same(&self, other: &dyn AnyLeaf) -> bool;
+}
+
+impl<T: Leaf> AnyLeaf for T {
+    fn to_value(&self) -> Value {
+        Leaf::to_value(self)
+    }
+
+    fn same(&self, other: &dyn AnyLeaf) -> bool {
+        (other as &dyn Any).downcast_ref::<T>() == Some(self)
+    }
+}
+
+/// A shared value of any leaf type.
+pub type Erased = Arc<dyn AnyLeaf>;
+
+/// Hides the type of a leaf's value.
+pub fn erase<T: Leaf>(value: T) -> Erased {
+    Arc::new(value)
+}
+
+/// The typed value behind `erased`.
+///
+/// # Panics
+/// If the type is another one. Tables, keys and bags come from one declaration, so that would be a fault of the
+/// derive, not of its user.
+#[must_use]
+pub fn reveal<T: Leaf>(erased: &Erased) -> &T {
+    (&**erased as &dyn Any)
+        .downcast_ref::<T>()
+        .unwrap_or_else(|| panic!("fault in kitbag: a leaf of type {} holds {erased:?}", std::any::type_name::<T>()))
+}

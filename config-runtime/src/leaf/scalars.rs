@@ -1,0 +1,241 @@
+//! Booleans, numbers, text, paths and addresses as leaves.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use super::Leaf;
+use crate::value::Value;
+
+impl Leaf for bool {
+    type Read<'a> = bool;
+
+    fn read(&self) -> bool {
+        *self
+    }
+
+    fn expected() -> String {
+        "`true` or `false`".to_owned()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "true" | "1" | "yes" | "on" => Some(true),
+            "false" | "0" | "no" | "off" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Bool(*self)
+    }
+
+    fn is_switch() -> bool {
+        true
+    }
+
+    fn samples() -> Vec<Self> {
+        vec![false, true]
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty: $expected:literal),+ $(,)?) => {$(
+        impl Leaf for $type {
+            type Read<'a> = $type;
+
+            fn read(&self) -> $type {
+                *self
+            }
+
+            fn expected() -> String {
+                $expected.to_owned()
+            }
+
+            fn from_text(text: &str) -> Option<Self> {
+                // `1_000_000` reads as in Rust and TOML.
+                if text.starts_with('_') || text.ends_with('_') {
+                    return None;
+                }
+                text.replace('_', "").parse().ok()
+            }
+
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Integer(value) => Self::try_from(*value).ok(),
+                    _ => None,
+                }
+            }
+
+            fn to_value(&self) -> Value {
+                // Every integer leaf type fits: the widest are 64 bits.
+                Value::Integer(*self as i128)
+            }
+
+            fn samples() -> Vec<Self> {
+                vec![0, 1, 2, 3, 5, 16, 50, 64, 100]
+            }
+        }
+    )+};
+}
+
+integers! {
+    u8: "an integer from 0 to 255",
+    u16: "an integer from 0 to 65535",
+    u32: "an integer from 0 to 4294967295",
+    u64: "an integer, 0 or more",
+    usize: "an integer, 0 or more",
+    i8: "an integer from -128 to 127",
+    i16: "an integer from -32768 to 32767",
+    i32: "an integer of 32 bits",
+    i64: "an integer",
+    isize: "an integer",
+}
+
+macro_rules! floats {
+    ($($type:ty),+) => {$(
+        impl Leaf for $type {
+            type Read<'a> = $type;
+
+            fn read(&self) -> $type {
+                *self
+            }
+
+            fn expected() -> String {
+                "a number".to_owned()
+            }
+
+            fn from_text(text: &str) -> Option<Self> {
+                text.parse::<$type>().ok().filter(|value| value.is_finite())
+            }
+
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Float(value) => Some(*value as $type).filter(|value| value.is_finite()),
+                    // `temperature = 1` in a file means 1.0.
+                    Value::Integer(value) => Some(*value as $type),
+                    _ => None,
+                }
+            }
+
+            fn to_value(&self) -> Value {
+                // Through the shortest text, so that an `f32` of 0.1 shows as 0.1 and not as 0.10000000149.
+                Value::Float(self.to_string().parse().unwrap_or_else(|_| f64::from(*self)))
+            }
+
+            fn samples() -> Vec<Self> {
+                vec![0.0, 0.25, 0.5, 1.0, 1.5, 8.0]
+            }
+        }
+    )+};
+}
+
+floats!(f32, f64);
+
+impl Leaf for String {
+    type Read<'a> = &'a str;
+
+    fn read(&self) -> &str {
+        self
+    }
+
+    fn expected() -> String {
+        "text".to_owned()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.clone())
+    }
+
+    fn samples() -> Vec<Self> {
+        ["", "a", "sample text"].map(str::to_owned).to_vec()
+    }
+}
+
+impl Leaf for PathBuf {
+    type Read<'a> = &'a Path;
+
+    fn read(&self) -> &Path {
+        self
+    }
+
+    fn expected() -> String {
+        "a path".to_owned()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self::from(text))
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Self::from_text(text),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.to_string_lossy().into_owned())
+    }
+
+    fn samples() -> Vec<Self> {
+        ["a", "folder/file.txt"].map(Self::from).to_vec()
+    }
+}
+
+macro_rules! addresses {
+    ($($type:ty: $expected:literal, $samples:expr),+ $(,)?) => {$(
+        impl Leaf for $type {
+            type Read<'a> = $type;
+
+            fn read(&self) -> $type {
+                *self
+            }
+
+            fn expected() -> String {
+                $expected.to_owned()
+            }
+
+            fn from_text(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Text(text) => text.parse().ok(),
+                    _ => None,
+                }
+            }
+
+            fn to_value(&self) -> Value {
+                Value::Text(self.to_string())
+            }
+
+            fn samples() -> Vec<Self> {
+                $samples.iter().filter_map(|text| Self::from_text(text)).collect()
+            }
+        }
+    )+};
+}
+
+addresses! {
+    SocketAddr: "an address and port such as `127.0.0.1:8080` or `[::1]:8080`", ["127.0.0.1:80", "[::1]:8080"],
+    IpAddr: "an IP address such as `127.0.0.1` or `::1`", ["127.0.0.1", "::1"],
+}

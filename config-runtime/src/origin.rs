@@ -1,0 +1,77 @@
+//! Where a value came from.
+
+use std::fmt;
+use std::panic::Location;
+use std::path::PathBuf;
+
+/// The source of one value of one leaf.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// The default in the schema.
+    Default,
+    /// A rule: an `auto` leaf that nobody set, or a derived value.
+    Rule {
+        /// The function as written in the schema.
+        function: &'static str,
+    },
+    /// A file.
+    File {
+        /// Its path as given.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+    },
+    /// An environment variable.
+    Env {
+        /// Its name.
+        variable: String,
+    },
+    /// A command-line flag.
+    Flag {
+        /// With its dashes.
+        flag: String,
+    },
+    /// Set by a test.
+    Test,
+    /// A decision taken while loading.
+    LoadTime {
+        /// Who decided, and why.
+        why: String,
+        /// The call in the program.
+        location: &'static Location<'static>,
+    },
+    /// What makes a child context differ from its parent.
+    Child {
+        /// The child's name.
+        name: String,
+        /// The call in the program.
+        location: &'static Location<'static>,
+    },
+    /// A scoped override.
+    Override {
+        /// Number of the layer within its context.
+        layer: u64,
+        /// Why, as the program said.
+        why: String,
+        /// The call in the program.
+        location: &'static Location<'static>,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Rule { function } => write!(f, "rule `{function}`"),
+            Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Self::Env { variable } => f.write_str(variable),
+            Self::Flag { flag } => f.write_str(flag),
+            Self::Test => f.write_str("test"),
+            Self::LoadTime { why, location } => write!(f, "load time \"{why}\" ({location})"),
+            Self::Child { name, location } => write!(f, "child \"{name}\" ({location})"),
+            Self::Override { layer, why, location } => write!(f, "override {layer} \"{why}\" ({location})"),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The operator's raw input.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::error::Errors;
+use crate::facts::Facts;
+use crate::leaf::Erased;
+use crate::origin::Origin;
+use crate::resolved::Resolved;
+use crate::schema::ConfigNamespaces;
+use crate::source::Candidates;
+use crate::table::Table;
+
+/// What the sources said, every value with its origin, before any rule ran.
+///
+/// There is no way to read a setting from it: an effective value exists only after [`resolve`](Self::resolve) and
+/// publish.
+pub struct Record<S> {
+    pub(crate) table: Arc<Table>,
+    /// For each leaf the values given, lowest precedence first.
+    pub(crate) candidates: Vec<Vec<(Origin, Erased)>>,
+    schema: PhantomData<fn() -> S>,
+}
+
+impl<S: ConfigNamespaces> Record<S> {
+    pub(crate) fn new(table: Arc<Table>, candidates: Vec<Vec<(Origin, Erased)>>) -> Self {
+        Self { table, candidates, schema: PhantomData }
+    }
+
+    /// Applies defaults, rules and checks. Pure: the same record and facts give the same values.
+    ///
+    /// # Errors
+    /// Missing leaves, values out of range and broken cross-field rules, all together.
+    pub fn resolve(self, facts: &Facts) -> Result<Resolved<S>, Errors> {
+        let nothing_refused = Candidates::new(&self.table);
+        Resolved::of(self, facts, &nothing_refused.refused, Errors::default())
+    }
+}
+
+impl<S> fmt::Debug for Record<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (entry, candidates) in self.table.entries.iter().zip(&self.candidates) {
+            for (origin, value) in candidates {
+                map.entry(&format_args!("{} ({origin})", entry.info.path), &format_args!("{}", value.to_value()));
+            }
+        }
+        map.finish()
+    }
+}

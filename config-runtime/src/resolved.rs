@@ -1,0 +1,171 @@
+//! Settled values, not yet published.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::context::Context;
+use crate::edit::LoadTimeDeclaration;
+use crate::error::{ConfigError, Errors};
+use crate::facts::Facts;
+use crate::leaf::Erased;
+use crate::origin::Origin;
+use crate::record::Record;
+use crate::schema::{ConfigNamespaces, Start};
+use crate::table::Table;
+
+/// Every leaf with its value: what is published, or amended by load-time declarations first.
+pub struct Resolved<S> {
+    pub(crate) record: Record<S>,
+    pub(crate) facts: Facts,
+    /// One value per leaf.
+    pub(crate) values: Arc<[Erased]>,
+}
+
+impl<S: ConfigNamespaces> Resolved<S> {
+    /// `refused`: leaves whose value a source's error already speaks of. `errors`: what the sources reported.
+    pub(crate) fn of(
+        mut record: Record<S>,
+        facts: &Facts,
+        refused: &[bool],
+        mut errors: Errors,
+    ) -> Result<Self, Errors> {
+        let table = Arc::clone(&record.table);
+        let mut values: Vec<Option<Erased>> = vec![None; table.entries.len()];
+        for (index, entry) in table.entries.iter().enumerate() {
+            match initial(&table, index) {
+                Ok(Some(default)) => record.candidates[index].insert(0, (Origin::Default, default)),
+                Ok(None) => {
+                    let missing = record.candidates[index].is_empty() && !refused[index];
+                    if missing && matches!(entry.info.start, Start::Required) {
+                        errors.push(missing_leaf(&table, index));
+                    }
+                }
+                Err(error) => errors.push(error),
+            }
+            values[index] = record.candidates[index].last().map(|(_, value)| Arc::clone(value));
+            if refused[index] {
+                values[index] = None;
+            }
+        }
+        let unset: Vec<_> = values.iter().map(Option::is_none).collect();
+        if let Err(found) = table.compute(&mut values, facts, false) {
+            found.into_iter().for_each(|error| errors.push(error));
+        }
+        for (index, value) in values.iter().enumerate() {
+            if let (true, Some(value), Start::Computed(computation)) =
+                (unset[index], value, table.entries[index].info.start)
+            {
+                let origin = Origin::Rule { function: computation.function };
+                record.candidates[index].push((origin, Arc::clone(value)));
+            }
+        }
+        table.validate(&values, facts).into_iter().for_each(|error| errors.push(error));
+        let values: Option<Arc<[Erased]>> = values.into_iter().collect();
+        match values {
+            Some(values) => errors.check(Self { record, facts: facts.clone(), values }),
+            None => Err(errors),
+        }
+    }
+
+    /// Declares what a loaded artefact forces, before anything reads the settings.
+    ///
+    /// Consumes the value: after [`publish`](Self::publish) there is nothing left to declare on.
+    ///
+    /// # Errors
+    /// A value out of range or a broken cross-field rule.
+    #[track_caller]
+    pub fn declare(
+        mut self,
+        why: &str,
+        set: impl FnOnce(&mut S::Setters<LoadTimeDeclaration>),
+    ) -> Result<Self, Errors> {
+        let origin = Origin::LoadTime { why: why.to_owned(), location: Location::caller() };
+        let mut setters = S::Setters::from(crate::edit::Edit::default());
+        set(&mut setters);
+        let edit: crate::edit::Edit = setters.into();
+        self.values = apply(&self.record.table, &self.values, &edit.values, &origin, &self.facts)?;
+        for (index, value) in edit.values {
+            self.record.candidates[index].push((origin.clone(), value));
+        }
+        Ok(self)
+    }
+
+    /// Publishes: from here on the values are read through the context, and change only through it.
+    #[must_use]
+    pub fn publish(self) -> Context<S> {
+        Context::publish(self)
+    }
+}
+
+impl<S> fmt::Debug for Resolved<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (entry, value) in self.record.table.entries.iter().zip(&*self.values) {
+            map.entry(&format_args!("{}", entry.info.path), &format_args!("{}", value.to_value()));
+        }
+        map.finish()
+    }
+}
+
+/// The value a leaf has if no source gives one.
+fn initial(table: &Table, index: usize) -> Result<Option<Erased>, ConfigError> {
+    let entry = &table.entries[index];
+    match entry.info.start {
+        Start::Default { make, .. } => {
+            let fault = |problem| ConfigError::new(problem).at("the schema's default").leaf(entry.info.path);
+            let value = make().map_err(fault)?;
+            entry.check_range(&value).map_err(fault)?;
+            Ok(Some(value))
+        }
+        Start::Required => Ok((entry.info.ops.when_absent)()),
+        Start::Computed(_) => Ok(None),
+    }
+}
+
+fn missing_leaf(table: &Table, index: usize) -> ConfigError {
+    let entry = &table.entries[index];
+    let variable = entry.env.as_ref().map(|variable| format!(", {variable}")).unwrap_or_default();
+    let hint = format!("set --{}{variable} or `{}` in a file", entry.info.flag, entry.info.path);
+    ConfigError::new("required, and nothing sets it").leaf(entry.info.path).hint(Some(hint))
+}
+
+/// `values` with `edit` applied, derived values recomputed and everything checked.
+pub(crate) fn apply(
+    table: &Table,
+    values: &[Erased],
+    edit: &[(usize, Erased)],
+    origin: &Origin,
+    facts: &Facts,
+) -> Result<Arc<[Erased]>, Errors> {
+    let mut errors = Errors::default();
+    for (index, value) in edit {
+        let entry = &table.entries[*index];
+        if let Err(problem) = entry.check_range(value) {
+            errors.push(ConfigError::new(problem).from_origin(origin).leaf(entry.info.path));
+        }
+    }
+    errors.check(())?;
+    settle(table, values, edit, facts)
+}
+
+/// The same without looking at ranges, which do not change once a value was accepted.
+pub(crate) fn settle(
+    table: &Table,
+    values: &[Erased],
+    edit: &[(usize, Erased)],
+    facts: &Facts,
+) -> Result<Arc<[Erased]>, Errors> {
+    let mut next: Vec<Option<Erased>> = values.iter().cloned().map(Some).collect();
+    for (index, value) in edit {
+        next[*index] = Some(Arc::clone(value));
+    }
+    let mut errors = Errors::default();
+    if let Err(found) = table.compute(&mut next, facts, true) {
+        found.into_iter().for_each(|error| errors.push(error));
+    }
+    table.validate(&next, facts).into_iter().for_each(|error| errors.push(error));
+    errors.check(())?;
+    // Nothing was removed, so every leaf still has a value.
+    Ok(next.into_iter().flatten().collect())
+}

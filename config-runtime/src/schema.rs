@@ -1,0 +1,322 @@
+//! The declared schema as data, and the traits that the derive implements.
+
+use std::fmt;
+
+use crate::context::{Context, Pinned};
+use crate::edit::{Edit, TestKit};
+use crate::error::Errors;
+use crate::leaf::{Erased, Leaf};
+use crate::loader::Loader;
+use crate::reader::Inputs;
+use crate::role::Role;
+use crate::value::Value;
+
+/// When a leaf may change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Class {
+    /// Fixed when the context is published. The default.
+    Launch,
+    /// Fixed after loading: what a loaded artefact forces is declared on [`Resolved`](crate::Resolved) before publish.
+    LoadTime,
+    /// May be overridden while the program runs.
+    Hot,
+    /// Computed from other leaves, never set.
+    Derived,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Launch => "launch",
+            Self::LoadTime => "load_time",
+            Self::Hot => "hot",
+            Self::Derived => "derived",
+        })
+    }
+}
+
+/// One leaf of the schema: what help, files, the environment and messages need to know of it.
+#[derive(Clone, Copy)]
+pub struct LeafInfo {
+    /// Last segment of the path.
+    pub name: &'static str,
+    /// Dotted path, as in files: `pool.queue`.
+    pub path: &'static str,
+    /// The field's doc comment.
+    pub doc: &'static str,
+    /// The field's type as written.
+    pub type_name: &'static str,
+    /// When it may change.
+    pub class: Class,
+    /// Command-line flag without the dashes; empty for a derived value.
+    pub flag: &'static str,
+    /// Where its value comes from if nobody sets it.
+    pub start: Start,
+    /// The accepted range as written.
+    pub range: Option<&'static str>,
+    #[doc(hidden)]
+    pub ops: LeafOps,
+}
+
+/// Where a leaf's value comes from if no source sets it.
+#[derive(Clone, Copy)]
+pub enum Start {
+    /// Nowhere: somebody must set it.
+    Required,
+    /// A value written in the schema.
+    Default {
+        /// The default as written, for help.
+        text: &'static str,
+        #[doc(hidden)]
+        make: fn() -> Result<Erased, String>,
+    },
+    /// A rule: the default of an `auto` leaf, or the only source of a derived value.
+    Computed(Computation),
+}
+
+/// A function over other leaves.
+#[derive(Clone, Copy)]
+pub struct Computation {
+    /// The function as written.
+    pub function: &'static str,
+    /// Paths of the leaves it reads.
+    pub inputs: &'static [&'static str],
+    #[doc(hidden)]
+    pub run: for<'a> fn(&Inputs<'a>) -> Erased,
+    /// The same function called with given arguments, by position: the oracle of the emitted tests.
+    #[doc(hidden)]
+    pub oracle: Option<for<'a> fn(&'a [Erased]) -> Erased>,
+}
+
+/// A check over several leaves.
+#[derive(Clone, Copy)]
+pub struct Validation {
+    /// The function as written.
+    pub function: &'static str,
+    /// Paths of the leaves it reads.
+    pub inputs: &'static [&'static str],
+    #[doc(hidden)]
+    pub run: for<'a> fn(&Inputs<'a>) -> Result<(), String>,
+}
+
+/// What can be done with a leaf's value without knowing its type.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct LeafOps {
+    pub expected: fn() -> String,
+    pub from_text: fn(&str) -> Option<Erased>,
+    pub from_value: fn(&Value) -> Option<Erased>,
+    pub when_absent: fn() -> Option<Erased>,
+    pub choices: fn() -> Option<&'static [&'static str]>,
+    pub is_switch: fn() -> bool,
+    pub samples: fn() -> Vec<Erased>,
+    /// Whether a value lies in the declared range.
+    pub in_range: Option<fn(&Erased) -> bool>,
+}
+
+impl LeafOps {
+    /// The operations of a leaf of type `T`.
+    #[must_use]
+    pub const fn of<T: Leaf>() -> Self {
+        Self {
+            expected: T::expected,
+            from_text: |text| T::from_text(text).map(crate::leaf::erase),
+            from_value: |value| T::from_value(value).map(crate::leaf::erase),
+            when_absent: || T::when_absent().map(crate::leaf::erase),
+            choices: T::choices,
+            is_switch: T::is_switch,
+            samples: || T::samples().into_iter().map(crate::leaf::erase).collect(),
+            in_range: None,
+        }
+    }
+
+    /// With a check of the declared range.
+    #[must_use]
+    pub const fn in_range(mut self, check: fn(&Erased) -> bool) -> Self {
+        self.in_range = Some(check);
+        self
+    }
+}
+
+impl fmt::Debug for LeafInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.path, self.type_name, self.class)
+    }
+}
+
+/// A namespace of the schema: its own leaves, then its sub-namespaces.
+#[derive(Clone, Copy)]
+pub struct NamespaceInfo {
+    /// Dotted path; empty for the root.
+    pub path: &'static str,
+    /// The struct's doc comment.
+    pub doc: &'static str,
+    /// Whether it is declared by a struct of its own, so that keys of its rules count from its first leaf.
+    #[doc(hidden)]
+    pub own_struct: bool,
+    /// Leaves of this namespace, in order of declaration, derived values last.
+    pub leaves: &'static [LeafInfo],
+    /// Cross-field rules declared here.
+    pub validations: &'static [Validation],
+    /// Sub-namespaces.
+    pub children: &'static [NamespaceInfo],
+}
+
+impl NamespaceInfo {
+    /// Number of leaves here and below.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        let mut total = self.leaves.len();
+        let mut index = 0;
+        while index < self.children.len() {
+            total += self.children[index].len();
+            index += 1;
+        }
+        total
+    }
+
+    /// Whether there is no leaf here or below.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A namespace declared as a struct of its own (`#[config(ns = "…")]`), to be nested in a root.
+pub trait Namespace: 'static {
+    /// Its resolved values.
+    type Bag: Bag;
+    /// Its typed keys within schema `S`.
+    type Keys<S>;
+    /// Its setters within an edit of form `F`.
+    type Setters<'a, F>;
+
+    #[doc(hidden)]
+    fn keys<S>(offset: usize) -> Self::Keys<S>;
+    #[doc(hidden)]
+    fn setters<F>(edit: &mut Edit, offset: usize) -> Self::Setters<'_, F>;
+}
+
+/// The resolved values of one namespace.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a bag of resolved values",
+    note = "bags are emitted by `#[derive(ConfigNamespaces)]`: namespace `exec.moe` has the bag `ExecMoeBag`"
+)]
+pub trait Bag: Send + Sync + 'static {
+    /// The namespace it belongs to.
+    const INFO: NamespaceInfo;
+
+    #[doc(hidden)]
+    fn build(values: &[Erased]) -> Self;
+    /// The leaf with this index, read through its accessor.
+    #[doc(hidden)]
+    fn read(&self, index: usize) -> Option<Erased>;
+}
+
+/// All bags of a schema.
+#[doc(hidden)]
+pub trait Bags: Send + Sync + Sized + 'static {
+    /// Builds the bags whose leaves changed; the others are shared with `previous`.
+    fn build(values: &[Erased], previous: Option<(&Self, &[Erased])>) -> Self;
+    /// The leaf with this index, read through its accessor.
+    fn read(&self, index: usize) -> Option<Erased>;
+}
+
+/// A declared schema: the struct under `#[derive(ConfigNamespaces)]`.
+///
+/// The struct is never built; it is the declaration from which everything else is emitted.
+pub trait ConfigNamespaces: Sized + 'static {
+    /// The tree of namespaces and leaves.
+    const SCHEMA: NamespaceInfo;
+    /// Prefix of environment variables, without the underscore; `None`: the environment is not a source.
+    const ENV_PREFIX: Option<&'static str>;
+
+    #[doc(hidden)]
+    type Bags: Bags;
+    /// A pinned epoch as role `R` sees it; `ArgsPin<R>` for a schema `Args`.
+    type Pin<R: Role>: From<Pinned<Self>>;
+    /// Setters in an edit of form `F`; `ArgsSetters<F>` for a schema `Args`.
+    type Setters<F>: From<Edit> + Into<Edit>;
+    /// Typed keys; `ArgsKeys` for a schema `Args`.
+    type Keys;
+
+    /// Typed keys of all leaves: `Args::keys().pool.queue`.
+    fn keys() -> Self::Keys;
+
+    /// Uses every field, so that no `dead_code` warning falls on a struct that is only a declaration.
+    #[doc(hidden)]
+    fn touch(&self);
+
+    /// Reads this process's flags and environment and the file named there, resolves and publishes.
+    ///
+    /// Precedence: default < file (`--config FILE` or `PREFIX_CONFIG`) < environment < flags. `--help` prints and
+    /// ends the process.
+    ///
+    /// # Errors
+    /// Everything wrong in any source, together.
+    fn load() -> Result<Context<Self>, Errors> {
+        match Loader::of_process().load() {
+            Err(errors) if errors.is_help() => {
+                print!("{errors}");
+                std::process::exit(0)
+            }
+            other => other,
+        }
+    }
+
+    /// A loader whose sources are given one by one; it starts with none.
+    fn loader() -> Loader<Self> {
+        Loader::default()
+    }
+
+    /// The flags of this schema added to a command of the program's own.
+    fn augment(command: clap::Command) -> clap::Command {
+        crate::source::cli::augment::<Self>(command)
+    }
+
+    /// A published context for a test: defaults plus what `set` sets, of any class.
+    ///
+    /// No file, environment or argument is read, and the facts are fixed, so tests may run in parallel and anywhere.
+    ///
+    /// # Panics
+    /// If the settings are not valid; the text lists every error.
+    #[track_caller]
+    fn for_test(set: impl FnOnce(&mut Self::Setters<TestKit>)) -> Context<Self> {
+        match crate::test_kit::context(set) {
+            Ok(context) => context,
+            Err(errors) => panic!("test settings are not valid: {errors}"),
+        }
+    }
+}
+
+/// The typed name of one leaf of schema `S`.
+pub struct Key<S, T> {
+    index: usize,
+    types: std::marker::PhantomData<fn() -> (S, T)>,
+}
+
+impl<S, T> Key<S, T> {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(index: usize) -> Self {
+        Self { index, types: std::marker::PhantomData }
+    }
+
+    pub(crate) const fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl<S, T> Clone for Key<S, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S, T> Copy for Key<S, T> {}
+
+impl<S, T> fmt::Debug for Key<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.index)
+    }
+}

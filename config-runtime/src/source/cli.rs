@@ -1,0 +1,148 @@
+//! Command-line flags, as arguments of a clap command built from the schema.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::Candidates;
+use crate::error::{ConfigError, Errors};
+use crate::origin::Origin;
+use crate::schema::{ConfigNamespaces, Start};
+use crate::table::{Entry, Table};
+
+/// Id and name of the flag that names the configuration file.
+const CONFIG: &str = "config";
+/// Prefix of the ids of `--no-…` arguments, so that they never meet a leaf's path.
+const NEGATED: &str = "no:";
+
+/// Adds one argument per leaf, and `--config`.
+pub(crate) fn augment<S: ConfigNamespaces>(command: Command) -> Command {
+    let table = Table::of::<S>();
+    let file = Arg::new(CONFIG)
+        .long(CONFIG)
+        .value_name("FILE")
+        .help(match super::env::config_variable(&table) {
+            Some(variable) => format!("Read settings from this TOML file [env: {variable}]"),
+            None => "Read settings from this TOML file".to_owned(),
+        })
+        .value_parser(clap::value_parser!(PathBuf));
+    let leaves = table.entries.iter().filter(|entry| !entry.is_derived());
+    command.arg(file).args(leaves.flat_map(arguments))
+}
+
+fn arguments(entry: &Entry) -> Vec<Arg> {
+    let info = entry.info;
+    let heading = info.path.strip_suffix(info.name).unwrap_or_default().trim_end_matches('.');
+    let value = Arg::new(info.path)
+        .long(info.flag)
+        .value_name(info.name.to_uppercase())
+        .help(help(entry))
+        .help_heading(heading.to_owned())
+        .action(ArgAction::Set)
+        .allow_negative_numbers(true);
+    if !(info.ops.is_switch)() {
+        return vec![value];
+    }
+    // `--flag`, `--flag=false` and `--no-flag`; a separate word after `--flag` is not its value.
+    let value = value.num_args(0..=1).require_equals(true).default_missing_value("true");
+    let negated = Arg::new(format!("{NEGATED}{}", info.path))
+        .long(format!("no-{}", info.flag))
+        .hide(true)
+        .conflicts_with(info.path)
+        .action(ArgAction::SetTrue);
+    vec![value, negated]
+}
+
+fn help(entry: &Entry) -> String {
+    let info = entry.info;
+    let summary = info.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let mut notes = Vec::new();
+    match info.start {
+        Start::Default { text, .. } => notes.push(format!("default: {text}")),
+        Start::Computed(computation) => notes.push(format!("default: by rule `{}`", computation.function)),
+        Start::Required if (info.ops.when_absent)().is_none() => notes.push("required".to_owned()),
+        Start::Required => {}
+    }
+    if let Some(names) = (info.ops.choices)() {
+        notes.push(format!("one of: {}", names.join(", ")));
+    }
+    notes.extend(info.range.map(|range| format!("range: {range}")));
+    notes.extend(entry.env.as_ref().map(|variable| format!("env: {variable}")));
+    let notes: String = notes.iter().map(|note| format!(" [{note}]")).collect();
+    format!("{}{notes}", summary.trim_end_matches('.'))
+}
+
+/// Parses the arguments (program name first). What is faulty is reported and left out, so that the rest can be
+/// looked at too; there are no matches if clap can make nothing of the rest.
+pub(crate) fn parse<S: ConfigNamespaces>(mut arguments: Vec<OsString>) -> (Option<ArgMatches>, Errors) {
+    let mut errors = Errors::default();
+    let about = S::SCHEMA.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    loop {
+        let command = augment::<S>(Command::new("program").about(about.clone()));
+        let error = match command.try_get_matches_from(&arguments) {
+            Ok(matches) => return (Some(matches), errors),
+            Err(error) => error,
+        };
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            return (None, Errors::help(error.to_string()));
+        }
+        errors.push(describe(&error));
+        let Some(fault) = fault(&error, &arguments) else { return (None, errors) };
+        arguments.drain(fault);
+    }
+}
+
+/// Where in the arguments the one stands that clap does not know, with what looks like its value.
+fn fault(error: &clap::Error, arguments: &[OsString]) -> Option<Range<usize>> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_fault = |argument: &OsString| {
+        argument.to_str().is_some_and(|text| text == name || text.split_once('=').is_some_and(|(flag, _)| flag == name))
+    };
+    let start = 1 + arguments.iter().skip(1).position(is_fault)?;
+    let takes_next = name.starts_with("--") && arguments[start].to_str() == Some(name);
+    // A schema has no positional arguments, so a word after an unknown flag was meant as its value.
+    let value = arguments.get(start + 1).filter(|next| !next.to_string_lossy().starts_with('-'));
+    Some(start..start + 1 + usize::from(takes_next && value.is_some()))
+}
+
+/// clap's own text on one line, without its label and usage.
+fn describe(error: &clap::Error) -> ConfigError {
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(name))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    {
+        let hint = match error.get(ContextKind::SuggestedArg) {
+            Some(ContextValue::String(known)) => Some(format!("did you mean `{known}`?")),
+            _ => None,
+        };
+        let problem = if name.starts_with('-') { "no such flag" } else { "unexpected argument" };
+        return ConfigError::new(problem).at(name).hint(hint);
+    }
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    ConfigError::new(message).at("command line")
+}
+
+/// The file named by `--config`.
+pub(crate) fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
+    matches.get_one::<PathBuf>(CONFIG).cloned()
+}
+
+/// Takes the values given as flags; what was not given is not a candidate.
+pub(crate) fn read(table: &Table, matches: &ArgMatches, candidates: &mut Candidates) {
+    for (index, entry) in table.entries.iter().enumerate().filter(|(_, entry)| !entry.is_derived()) {
+        let info = entry.info;
+        let given = matches.get_one::<String>(info.path);
+        let negated = (info.ops.is_switch)() && matches.get_flag(&format!("{NEGATED}{}", info.path));
+        if let Some(text) = given {
+            candidates.add(index, Origin::Flag { flag: format!("--{}", info.flag) }, entry.from_text(text));
+        } else if negated {
+            candidates.add(index, Origin::Flag { flag: format!("--no-{}", info.flag) }, entry.from_text("false"));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A setting's value without its type: what files hold and dumps print.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// An untyped configuration value.
+///
+/// Files are parsed into it before the schema's types are known to fit, and every typed value can be
+/// turned back into it for dumps and error messages.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// An `Option` leaf that is not set.
+    Unset,
+    /// `true` or `false`.
+    Bool(bool),
+    /// Any integer.
+    Integer(i128),
+    /// Any float.
+    Float(f64),
+    /// Text, also paths, addresses, durations and choices.
+    Text(String),
+    /// A list.
+    List(Vec<Value>),
+    /// Keys and values, sorted by key.
+    Table(BTreeMap<String, Value>),
+}
+
+impl Value {
+    /// What this is in a user's words, for "expected …, found …".
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Unset => "nothing".to_owned(),
+            Self::Bool(_) => format!("the boolean `{self}`"),
+            Self::Integer(_) => format!("the integer `{self}`"),
+            Self::Float(_) => format!("the float `{self}`"),
+            Self::Text(_) => format!("the text {self}"),
+            Self::List(_) => "a list".to_owned(),
+            Self::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unset => f.write_str("unset"),
+            Self::Bool(value) => value.fmt(f),
+            Self::Integer(value) => value.fmt(f),
+            // `Debug` keeps the point of a whole float, so that `2.0` does not read as an integer.
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Text(value) => write!(f, "{value:?}"),
+            Self::List(values) => {
+                f.write_str("[")?;
+                for (index, value) in values.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(", ")?;
+                    }
+                    value.fmt(f)?;
+                }
+                f.write_str("]")
+            }
+            Self::Table(entries) => {
+                f.write_str("{")?;
+                for (index, (key, value)) in entries.iter().enumerate() {
+                    let comma = if index > 0 { "," } else { "" };
+                    write!(f, "{comma} {key} = {value}")?;
+                }
+                f.write_str(if entries.is_empty() { "}" } else { " }" })
+            }
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Unset => serializer.serialize_none(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            // Only integers that need 128 bits are written as such: not every format has them.
+            Self::Integer(value) => match (i64::try_from(*value), u64::try_from(*value)) {
+                (Ok(small), _) => serializer.serialize_i64(small),
+                (_, Ok(large)) => serializer.serialize_u64(large),
+                _ => serializer.serialize_i128(*value),
+            },
+            Self::Float(value) => serializer.serialize_f64(*value),
+            Self::Text(value) => serializer.serialize_str(value),
+            Self::List(values) => serializer.collect_seq(values),
+            Self::Table(entries) => serializer.collect_map(entries),
+        }
+    }
+}
