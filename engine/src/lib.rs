@@ -1,1 +1,28 @@
-//! Under construction.
+//! An inference engine for large language models.
+//!
+//! A request goes through these modules from top to bottom:
+//!
+//! * [`checkpoint`] opens a model folder or GGUF file: [`weights`] indexes its tensors, [`model`] reads its configuration and
+//!   [`text`] its vocabulary and chat template. [`default_model`] obtains a model when none is named.
+//! * [`runner`] owns the loaded model and the pages of [`kv`], and takes sequences forward.
+//! * [`mod@generate`] prefills a prompt and decodes token by token with [`sampling`].
+//!
+//! # Architecture invariant
+//!
+//! Everything here takes plain values. Only the binary and its launch module read the configuration, and nothing reads the
+//! environment or keeps process-wide state, so two engines in one process do not know of each other.
+
+#![deny(unsafe_code)]
+
+pub mod checkpoint;
+pub mod default_model;
+mod error;
+pub mod generate;
+pub mod kv;
+pub mod model;
+pub mod runner;
+pub mod sampling;
+pub mod text;
+pub mod weights;
+
+pub use error::{Error, Result};

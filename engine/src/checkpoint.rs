@@ -1,0 +1,207 @@
+//! Opening a model: a folder as model hubs lay it out, or a GGUF file.
+
+use std::path::{Path, PathBuf};
+
+use kernels::cpu::Workers;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::model::{Llama, ModelConfig, Naming, WeightPlan};
+use crate::text::{ChatTemplate, Tokenizer};
+use crate::weights::{Weights, gguf, safetensors};
+
+/// Which kind of checkpoint a path is taken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoadFormat {
+    /// Seen from the path: a `.gguf` file, or else a folder.
+    #[default]
+    Auto,
+    /// A folder with `config.json`, `tokenizer.json` and safetensors.
+    Safetensors,
+    /// A single GGUF file.
+    Gguf,
+}
+
+/// An opened model, of which the weights have not been read yet.
+pub struct Checkpoint {
+    path: PathBuf,
+    config: ModelConfig,
+    naming: Naming,
+    weights: Weights,
+    tokenizer: Tokenizer,
+    chat_template: Option<ChatTemplate>,
+    stop_token_ids: Vec<u32>,
+}
+
+impl Checkpoint {
+    /// Opens the model at `path`.
+    pub fn open(path: &Path, format: LoadFormat) -> Result<Self> {
+        let is_gguf = match format {
+            LoadFormat::Auto => path
+                .extension()
+                .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")),
+            LoadFormat::Safetensors => false,
+            LoadFormat::Gguf => true,
+        };
+        if is_gguf {
+            Self::open_gguf(path)
+        } else {
+            Self::open_folder(path)
+        }
+    }
+
+    fn open_gguf(path: &Path) -> Result<Self> {
+        let (metadata, weights) = gguf::open(path)?;
+        let token = |key: &str| -> Result<Option<(u32, String)>> {
+            let Some(id) = metadata.optional_usize(key)? else {
+                return Ok(None);
+            };
+            // The tokenizer has checked these ids.
+            let text = metadata
+                .texts("tokenizer.ggml.tokens")?
+                .get(id)
+                .map(ToString::to_string);
+            Ok(text.map(|text| (id as u32, text)))
+        };
+        let tokenizer = Tokenizer::from_gguf(&metadata)?;
+        let begin = token("tokenizer.ggml.bos_token_id")?;
+        let end = token("tokenizer.ggml.eos_token_id")?;
+        let stop_token_ids = end.iter().map(|(id, _)| *id).collect();
+        let chat_template = metadata
+            .optional_text("tokenizer.chat_template")?
+            .map(|source| {
+                ChatTemplate::new(
+                    source.into(),
+                    begin.map(|(_, text)| text),
+                    end.map(|(_, text)| text),
+                )
+            })
+            .transpose()?;
+        Ok(Self {
+            path: path.to_owned(),
+            config: ModelConfig::from_gguf(&metadata, &weights)?,
+            naming: Naming::Gguf,
+            weights,
+            tokenizer,
+            chat_template,
+            stop_token_ids,
+        })
+    }
+
+    fn open_folder(path: &Path) -> Result<Self> {
+        let config_path = path.join("config.json");
+        if !config_path.exists() {
+            return Err(Error::damaged(
+                path,
+                "neither a folder with config.json nor a .gguf file",
+            ));
+        }
+        let text = std::fs::read_to_string(&config_path).map_err(Error::io(&config_path))?;
+        let config = ModelConfig::from_hub_json(&config_path, &text)?;
+        let raw = parse(&config_path, &text)?;
+        let generation = optional_json(&path.join("generation_config.json"))?;
+        let stop_token_ids = [generation.as_ref(), Some(&raw)]
+            .into_iter()
+            .flatten()
+            .map(|source| &source["eos_token_id"])
+            .find(|ids| !ids.is_null())
+            .map_or(Ok(Vec::new()), |ids| token_ids(&config_path, ids))?;
+        Ok(Self {
+            weights: safetensors::open_folder(path)?,
+            tokenizer: Tokenizer::from_file(&path.join("tokenizer.json"))?,
+            chat_template: hub_chat_template(path)?,
+            path: path.to_owned(),
+            config,
+            naming: Naming::Hub,
+            stop_token_ids,
+        })
+    }
+
+    /// Where the model lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The model's numbers.
+    #[must_use]
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// The model's vocabulary.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The model's way of writing conversations, where it has one.
+    #[must_use]
+    pub fn chat_template(&self) -> Option<&ChatTemplate> {
+        self.chat_template.as_ref()
+    }
+
+    /// The tokens that end a text.
+    #[must_use]
+    pub fn stop_token_ids(&self) -> &[u32] {
+        &self.stop_token_ids
+    }
+
+    /// Checks that the weights are exactly those of the model, then reads them.
+    pub fn load(&self, workers: &Workers) -> Result<Llama> {
+        let plan = WeightPlan::check(&self.config, &self.weights, self.naming)?;
+        Ok(Llama::load(&plan, workers))
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|e| Error::damaged(path, e.to_string()))
+}
+
+fn optional_json(path: &Path) -> Result<Option<Value>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(path, &text).map(Some),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path)(e)),
+    }
+}
+
+/// One token id or a list of them.
+fn token_ids(path: &Path, ids: &Value) -> Result<Vec<u32>> {
+    let list = ids
+        .as_array()
+        .map_or(std::slice::from_ref(ids), Vec::as_slice);
+    list.iter()
+        .map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()))
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::damaged(path, format!("eos_token_id is {ids}")))
+}
+
+/// The template of `chat_template.jinja`, or else of `tokenizer_config.json`.
+fn hub_chat_template(folder: &Path) -> Result<Option<ChatTemplate>> {
+    let config = optional_json(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let file = folder.join("chat_template.jinja");
+    let source = if file.exists() {
+        Some(std::fs::read_to_string(&file).map_err(Error::io(&file))?)
+    } else {
+        match &config["chat_template"] {
+            Value::String(source) => Some(source.clone()),
+            Value::Array(named) => named
+                .iter()
+                .find(|entry| entry["name"] == "default")
+                .and_then(|entry| entry["template"].as_str())
+                .map(str::to_owned),
+            _ => None,
+        }
+    };
+    let token = |key: &str| {
+        let token = &config[key];
+        token
+            .as_str()
+            .or_else(|| token["content"].as_str())
+            .map(str::to_owned)
+    };
+    source
+        .map(|source| ChatTemplate::new(source, token("bos_token"), token("eos_token")))
+        .transpose()
+}

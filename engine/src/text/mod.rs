@@ -1,0 +1,10 @@
+//! Text to tokens and back: vocabularies, chat templates, streaming.
+
+mod chat_template;
+mod detokenizer;
+mod gguf_vocabulary;
+mod tokenizer;
+
+pub use chat_template::{ChatTemplate, Message};
+pub use detokenizer::Detokenizer;
+pub use tokenizer::{SpecialTokens, Tokenizer};

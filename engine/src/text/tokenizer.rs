@@ -1,0 +1,72 @@
+//! The vocabulary of a model.
+
+use std::path::Path;
+
+use tokenizers::pipeline::{EncodeOptions, Override, PipelineTokenizer};
+
+use super::gguf_vocabulary;
+use crate::error::{Error, Result};
+use crate::weights::gguf::Metadata;
+
+/// Turns text into token ids and back.
+pub struct Tokenizer {
+    inner: PipelineTokenizer,
+}
+
+/// Whether text may stand for special tokens, and whether the tokenizer adds its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialTokens {
+    /// Add what the tokenizer puts around every text, such as a beginning-of-text token.
+    Add,
+    /// Add nothing, as for text from a chat template, which writes its own.
+    AsWritten,
+}
+
+impl Tokenizer {
+    /// Reads a `tokenizer.json`.
+    pub fn from_file(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        Self::from_json(&text).map_err(|problem| Error::damaged(path, problem))
+    }
+
+    /// Builds the vocabulary kept inside a GGUF file.
+    pub fn from_gguf(metadata: &Metadata) -> Result<Self> {
+        let json = gguf_vocabulary::tokenizer_json(metadata)?;
+        Self::from_json(&json).map_err(|problem| Error::damaged(metadata.path(), problem))
+    }
+
+    fn from_json(json: &str) -> std::result::Result<Self, String> {
+        let canonical = tokenizers::canonicalize_str(json).map_err(|e| e.to_string())?;
+        let inner = tokenizers::from_json(&canonical).map_err(|e| e.to_string())?;
+        Ok(Self { inner })
+    }
+
+    /// The tokens of `text`. Special tokens spelled out in it are recognised.
+    pub fn encode(&self, text: &str, special: SpecialTokens) -> Result<Vec<u32>> {
+        let options = EncodeOptions {
+            add_special_tokens: special == SpecialTokens::Add,
+            encode_special_tokens: false,
+            padding: Override::Off,
+            truncation: Override::Off,
+        };
+        let mut ids = Vec::new();
+        self.inner
+            .encode_into(text, &options, &mut ids)
+            .map_err(|e| Error::Tokenizer(e.to_string()))?;
+        Ok(ids.into_iter().map(Into::into).collect())
+    }
+
+    /// The text of tokens, without special tokens; bytes that are not text become replacement characters.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        self.inner
+            .decode(ids, true)
+            .map_err(|e| Error::Tokenizer(e.to_string()))
+    }
+
+    /// The text of tokens with special tokens spelled out.
+    pub fn decode_with_special(&self, ids: &[u32]) -> Result<String> {
+        self.inner
+            .decode(ids, false)
+            .map_err(|e| Error::Tokenizer(e.to_string()))
+    }
+}

@@ -1,0 +1,164 @@
+//! The GGUF format, version 3: key-value metadata, tensor descriptions, then the aligned tensors.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{ElementType, MappedFile, Weights};
+use crate::error::{Error, Result};
+
+mod metadata;
+mod reader;
+
+pub use metadata::{Metadata, Value};
+use reader::Reader;
+
+const DEFAULT_ALIGNMENT: usize = 32;
+
+/// Opens a GGUF file: its metadata and an index of its tensors.
+pub fn open(path: &Path) -> Result<(Metadata, Weights)> {
+    let file = MappedFile::open(path)?;
+    let mut reader = Reader::new(path, file.bytes());
+    if reader.take(4)? != b"GGUF" {
+        return Err(Error::damaged(path, "offset 0 does not say GGUF"));
+    }
+    let version = reader.u32()?;
+    if version != 3 {
+        return Err(Error::unsupported(
+            path,
+            format!("GGUF version {version} (known: 3)"),
+        ));
+    }
+    let tensor_count = reader.count("tensors", MIN_DESCRIPTION_BYTES)?;
+    let pair_count = reader.count("metadata pairs", metadata::MIN_PAIR_BYTES)?;
+    let metadata = Metadata::read(&mut reader, pair_count)?;
+
+    let mut descriptions = Vec::with_capacity(tensor_count);
+    for _ in 0..tensor_count {
+        descriptions.push(Description::read(&mut reader)?);
+    }
+    let alignment = metadata
+        .optional_usize("general.alignment")?
+        .unwrap_or(DEFAULT_ALIGNMENT);
+    if !alignment.is_power_of_two() {
+        return Err(Error::damaged(
+            path,
+            format!("general.alignment is {alignment}, not a power of two"),
+        ));
+    }
+    let data_start = reader.offset().next_multiple_of(alignment);
+
+    let mut names = BTreeSet::new();
+    let mut tensors = Vec::with_capacity(descriptions.len());
+    for Description {
+        name,
+        shape,
+        element,
+        offset,
+    } in descriptions
+    {
+        let problem = |problem: String| Error::damaged(path, format!("tensor `{name}` {problem}"));
+        if !names.insert(name.clone()) {
+            return Err(problem("is there twice".into()));
+        }
+        let start = usize::try_from(offset)
+            .ok()
+            .filter(|offset| offset.is_multiple_of(alignment))
+            .and_then(|offset| data_start.checked_add(offset))
+            .ok_or_else(|| {
+                problem(format!(
+                    "has data offset {offset}, which is not aligned to {alignment}"
+                ))
+            })?;
+        tensors.push((name, shape, element, start));
+    }
+    let mut weights = Weights::empty(path);
+    weights.add_file(file, tensors)?;
+    Ok((metadata, weights))
+}
+
+/// A name of no bytes, no dimensions, a type and an offset.
+const MIN_DESCRIPTION_BYTES: usize = 8 + 4 + 4 + 8;
+
+struct Description {
+    name: String,
+    /// Slowest dimension first; the file has the fastest first.
+    shape: Vec<usize>,
+    element: ElementType,
+    offset: u64,
+}
+
+impl Description {
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let name = reader.string()?.to_owned();
+        let at = reader.offset();
+        let dimensions = reader.u32()?;
+        if !(1..=4).contains(&dimensions) {
+            return Err(reader.damaged(at, format!("tensor `{name}` has {dimensions} dimensions")));
+        }
+        let mut shape = Vec::with_capacity(4);
+        for _ in 0..dimensions {
+            let at = reader.offset();
+            let size = reader.u64()?;
+            let size = usize::try_from(size).map_err(|_| {
+                reader.damaged(at, format!("tensor `{name}` has a dimension of {size}"))
+            })?;
+            shape.push(size);
+        }
+        shape.reverse();
+        let element = match reader.u32()? {
+            0 => ElementType::F32,
+            1 => ElementType::F16,
+            3 => ElementType::Q4_1,
+            8 => ElementType::Q8_0,
+            other => {
+                let what = format!(
+                    "element type {} of tensor `{name}` (known: F32, F16, Q4_1, Q8_0)",
+                    type_name(other)
+                );
+                return Err(Error::unsupported(reader.path(), what));
+            }
+        };
+        Ok(Self {
+            name,
+            shape,
+            element,
+            offset: reader.u64()?,
+        })
+    }
+}
+
+/// What the format calls an element type this engine does not read.
+fn type_name(number: u32) -> String {
+    let name = match number {
+        2 => "Q4_0",
+        6 => "Q5_0",
+        7 => "Q5_1",
+        9 => "Q8_1",
+        10 => "Q2_K",
+        11 => "Q3_K",
+        12 => "Q4_K",
+        13 => "Q5_K",
+        14 => "Q6_K",
+        15 => "Q8_K",
+        16 => "IQ2_XXS",
+        17 => "IQ2_XS",
+        18 => "IQ3_XXS",
+        19 => "IQ1_S",
+        20 => "IQ4_NL",
+        21 => "IQ3_S",
+        22 => "IQ2_S",
+        23 => "IQ4_XS",
+        24 => "I8",
+        25 => "I16",
+        26 => "I32",
+        27 => "I64",
+        28 => "F64",
+        29 => "IQ1_M",
+        30 => "BF16",
+        34 => "TQ1_0",
+        35 => "TQ2_0",
+        39 => "MXFP4",
+        _ => return format!("number {number}"),
+    };
+    name.to_owned()
+}

@@ -1,0 +1,167 @@
+//! Weight files: an index of checked tensors over mapped files.
+//!
+//! [`safetensors`] and [`gguf`] read the two formats into one [`Weights`] index. Everything the index says has been checked against
+//! the files: a tensor in it can be read.
+
+mod element;
+pub mod gguf;
+mod mapped_file;
+pub mod safetensors;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use kernels::cpu::Workers;
+
+pub use element::ElementType;
+pub use mapped_file::MappedFile;
+
+use crate::error::{Error, Result};
+
+/// Where a tensor lies.
+#[derive(Debug)]
+pub struct Tensor {
+    /// Its dimensions, slowest first.
+    pub shape: Vec<usize>,
+    /// How its elements are stored.
+    pub element: ElementType,
+    file: usize,
+    bytes: Range<usize>,
+}
+
+/// The tensors of a checkpoint by name.
+#[derive(Debug)]
+pub struct Weights {
+    path: PathBuf,
+    files: Vec<MappedFile>,
+    tensors: BTreeMap<String, Tensor>,
+}
+
+impl Weights {
+    /// An index without tensors; `path` is what messages call the checkpoint.
+    fn empty(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            files: Vec::new(),
+            tensors: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a file and its tensors, given as name, shape, element type and first byte.
+    ///
+    /// Refuses a tensor that ends outside the file, that overlaps another one, or whose name is taken.
+    fn add_file(
+        &mut self,
+        file: MappedFile,
+        tensors: impl IntoIterator<Item = (String, Vec<usize>, ElementType, usize)>,
+    ) -> Result<()> {
+        let index = self.files.len();
+        let mut extents = Vec::new();
+        for (name, shape, element, start) in tensors {
+            let problem =
+                |problem: String| Error::damaged(file.path(), format!("tensor `{name}` {problem}"));
+            let len = stored_bytes(&shape, element).ok_or_else(|| {
+                problem(format!(
+                    "has shape {shape:?}, which {element:?} elements cannot fill"
+                ))
+            })?;
+            let end = start
+                .checked_add(len)
+                .filter(|&end| end <= file.bytes().len())
+                .ok_or_else(|| {
+                    problem(format!(
+                        "of {len} bytes at offset {start} ends beyond the file of {} bytes",
+                        file.bytes().len()
+                    ))
+                })?;
+            extents.push((start, end, name.clone()));
+            let tensor = Tensor {
+                shape,
+                element,
+                file: index,
+                bytes: start..end,
+            };
+            if self.tensors.insert(name.clone(), tensor).is_some() {
+                return Err(Error::damaged(
+                    file.path(),
+                    format!("tensor `{name}` is there twice"),
+                ));
+            }
+        }
+        extents.sort_unstable();
+        for pair in extents.windows(2) {
+            let ((_, end, first), (start, _, second)) = (&pair[0], &pair[1]);
+            if start < end {
+                return Err(Error::damaged(
+                    file.path(),
+                    format!(
+                        "tensor `{second}` at offset {start} overlaps tensor `{first}`, which ends at {end}"
+                    ),
+                ));
+            }
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// The checkpoint's name for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The tensor called `name`.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
+    /// All tensors in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.tensors
+            .iter()
+            .map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
+    /// Expands a tensor into `out`, whose row `r` becomes the stored row `stored_row(r)`; a row is the fastest dimension.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is not as large as the tensor or `stored_row` names a row that is not there.
+    pub fn read(
+        &self,
+        workers: &Workers,
+        tensor: &Tensor,
+        stored_row: impl Fn(usize) -> usize + Sync + Send,
+        out: &mut [f32],
+    ) {
+        let columns = tensor.shape.last().copied().unwrap_or(1);
+        let stored = &self.files[tensor.file].bytes()[tensor.bytes.clone()];
+        assert_eq!(
+            tensor.shape.iter().product::<usize>(),
+            out.len(),
+            "a tensor of another size"
+        );
+        if out.is_empty() {
+            return;
+        }
+        let row_bytes = stored.len() / (out.len() / columns);
+        workers.for_each_row(out, columns, |row, out| {
+            let start = stored_row(row) * row_bytes;
+            tensor
+                .element
+                .expand(&stored[start..start + row_bytes], out);
+        });
+    }
+}
+
+/// The bytes of a tensor, or nothing when its rows are not whole blocks or its size overflows.
+fn stored_bytes(shape: &[usize], element: ElementType) -> Option<usize> {
+    let (&columns, outer) = shape.split_last().unwrap_or((&1, &[]));
+    outer
+        .iter()
+        .try_fold(element.bytes(columns)?, |bytes, &rows| {
+            bytes.checked_mul(rows)
+        })
+}

@@ -1,0 +1,92 @@
+//! What the tests of the engine share.
+
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use engine::checkpoint::{Checkpoint, LoadFormat};
+use engine::runner::{Logits, Runner, RunnerLimits};
+use engine::sampling::Sampler;
+use kernels::cpu::Workers;
+use serde_json::Value;
+
+pub(crate) fn models() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models")
+}
+
+pub(crate) fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+pub(crate) fn ids(value: &Value) -> Vec<u32> {
+    value
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|id| id.as_u64().expect("an id") as u32)
+        .collect()
+}
+
+/// A float32 tensor of a safetensors file, read without the engine.
+pub(crate) fn floats(path: &Path, name: &str) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
+    assert_eq!(header[name]["dtype"], "F32");
+    let at = |i: usize| {
+        8 + length + header[name]["data_offsets"][i].as_u64().expect("an offset") as usize
+    };
+    let (numbers, _) = bytes[at(0)..at(1)].as_chunks::<4>();
+    numbers
+        .iter()
+        .map(|&number| f32::from_le_bytes(number))
+        .collect()
+}
+
+pub(crate) fn workers() -> Workers {
+    Workers::new(NonZeroUsize::new(2).expect("not zero")).expect("threads start")
+}
+
+pub(crate) fn open(path: &Path) -> Checkpoint {
+    Checkpoint::open(path, LoadFormat::Auto).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A runner with room for 256 tokens.
+pub(crate) fn runner(
+    checkpoint: &Checkpoint,
+    page_size: usize,
+    chunked_prefill_size: usize,
+) -> Runner {
+    let workers = workers();
+    let model = checkpoint.load(&workers).unwrap_or_else(|e| panic!("{e}"));
+    let limits = RunnerLimits {
+        page_size,
+        pool_pages: 256_usize.div_ceil(page_size),
+        chunked_prefill_size,
+        context_length: None,
+    };
+    Runner::new(model, workers, limits).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The likeliest continuation of a prompt.
+pub(crate) fn greedy(runner: &mut Runner, prompt: &[u32], count: usize) -> Vec<u32> {
+    let mut sampler = Sampler::new(0.0, 0).expect("valid");
+    let mut sequence = runner.start();
+    let mut logits = runner
+        .extend(&mut sequence, prompt, Logits::Last)
+        .expect("there is room");
+    let mut chosen = Vec::new();
+    loop {
+        chosen.push(sampler.sample(&logits).expect("a token"));
+        if chosen.len() == count {
+            break;
+        }
+        logits = runner
+            .extend(&mut sequence, &chosen[chosen.len() - 1..], Logits::Last)
+            .expect("there is room");
+    }
+    runner.release(sequence).expect("it held its pages");
+    chosen
+}
