@@ -6,25 +6,11 @@
 use std::path::PathBuf;
 
 use kernels::cuda::check::CheckShapes;
-use kernels::cuda::{
-    CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape, self_check,
-};
+use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape, self_check};
 
 const SHAPES: CheckShapes = CheckShapes {
-    attention: DecodeAttentionShape {
-        head_dim: 64,
-        query_heads: 4,
-        kv_heads: 2,
-        page_size: 16,
-        split_tokens: 64,
-    },
-    experts: GroupedGemmShape {
-        block_rows: 16,
-        experts: 2,
-        columns: 64,
-        depth: 64,
-        rows_per_input: 1,
-    },
+    attention: DecodeAttentionShape { head_dim: 64, query_heads: 4, kv_heads: 2, page_size: 16, split_tokens: 64 },
+    experts: GroupedGemmShape { block_rows: 16, experts: 2, columns: 64, depth: 64, rows_per_input: 1 },
     seed: 1,
 };
 
@@ -57,11 +43,8 @@ fn a_driver_that_is_not_a_library_is_named() {
     let scratch = tempfile::tempdir().unwrap();
     let driver = scratch.path().join("libcuda.so");
     std::fs::write(&driver, "not a library").unwrap();
-    let options = CudaOptions {
-        driver_path: Some(driver),
-        nvrtc_path: Some(PathBuf::from("/no/such/folder")),
-        ordinal: 0,
-    };
+    let options =
+        CudaOptions { driver_path: Some(driver), nvrtc_path: Some(PathBuf::from("/no/such/folder")), ordinal: 0 };
     let error = CudaDevice::open(&options).unwrap_err();
     assert!(matches!(error, CudaError::Library { .. }), "{error}");
 }

@@ -36,24 +36,14 @@ impl DecodeAttentionShape {
             matches!(self.head_dim, 32 | 64 | 128 | 256),
             "32, 64, 128 and 256",
         )?;
-        require_supported(
-            "kv_heads",
-            self.kv_heads,
-            self.kv_heads > 0,
-            "one head or more",
-        )?;
+        require_supported("kv_heads", self.kv_heads, self.kv_heads > 0, "one head or more")?;
         require_supported(
             "query_heads",
             self.query_heads,
             self.query_heads > 0 && self.query_heads.is_multiple_of(self.kv_heads),
             "a positive multiple of kv_heads",
         )?;
-        require_supported(
-            "query_heads",
-            self.query_heads,
-            self.query_heads <= MAX_GRID_YZ,
-            "up to 65535",
-        )?;
+        require_supported("query_heads", self.query_heads, self.query_heads <= MAX_GRID_YZ, "up to 65535")?;
         require_supported(
             "page_size",
             self.page_size,
@@ -77,10 +67,7 @@ impl DecodeAttentionShape {
     /// Query heads that one block handles: all of one key head, or as large a part of them as fits.
     fn heads_per_block(&self) -> usize {
         let group = self.query_heads / self.kv_heads;
-        (1..=MAX_HEADS_PER_BLOCK)
-            .rev()
-            .find(|heads| group.is_multiple_of(*heads))
-            .unwrap_or(1)
+        (1..=MAX_HEADS_PER_BLOCK).rev().find(|heads| group.is_multiple_of(*heads)).unwrap_or(1)
     }
 }
 
@@ -102,24 +89,14 @@ impl KvLayout {
     #[must_use]
     pub fn token_major(shape: &DecodeAttentionShape, pages: usize) -> Self {
         let token_stride = shape.kv_heads * shape.head_dim;
-        Self {
-            pages,
-            page_stride: shape.page_size * token_stride,
-            token_stride,
-            head_stride: shape.head_dim,
-        }
+        Self { pages, page_stride: shape.page_size * token_stride, token_stride, head_stride: shape.head_dim }
     }
 
     /// `[page, head, token, element]`: a head of a page is one contiguous tile.
     #[must_use]
     pub fn head_major(shape: &DecodeAttentionShape, pages: usize) -> Self {
         let head_stride = shape.page_size * shape.head_dim;
-        Self {
-            pages,
-            page_stride: shape.kv_heads * head_stride,
-            token_stride: shape.head_dim,
-            head_stride,
-        }
+        Self { pages, page_stride: shape.kv_heads * head_stride, token_stride: shape.head_dim, head_stride }
     }
 
     /// Elements from a pool's start to the end of its last row; `None` where that is not a number.
@@ -155,10 +132,7 @@ impl DecodeWorkspace {
             1 => 0,
             splits => requests * shape.query_heads * splits,
         };
-        Ok(Self {
-            output: device.zeros(rows * shape.head_dim)?,
-            lse: device.zeros(rows)?,
-        })
+        Ok(Self { output: device.zeros(rows * shape.head_dim)?, lse: device.zeros(rows)? })
     }
 }
 
@@ -208,10 +182,8 @@ pub struct DecodeAttention {
 
 impl DecodeAttention {
     /// The kernel's source.
-    pub const SOURCE: KernelSource = KernelSource::embedded(
-        "paged_decode_attention.cu",
-        include_str!("../../cu/paged_decode_attention.cu"),
-    );
+    pub const SOURCE: KernelSource =
+        KernelSource::embedded("paged_decode_attention.cu", include_str!("../../cu/paged_decode_attention.cu"));
 
     /// Compiles the kernel for a shape.
     pub fn compile(device: &CudaDevice, shape: DecodeAttentionShape) -> Result<Self, CudaError> {
@@ -234,10 +206,7 @@ impl DecodeAttention {
     }
 
     /// A source of this kernel with the sizes of a shape.
-    pub fn program(
-        shape: DecodeAttentionShape,
-        source: KernelSource,
-    ) -> Result<Program, CudaError> {
+    pub fn program(shape: DecodeAttentionShape, source: KernelSource) -> Result<Program, CudaError> {
         shape.check()?;
         Ok(Program {
             source,
@@ -272,16 +241,9 @@ impl CudaDevice {
         if requests == 0 {
             return Ok(());
         }
-        let DecodeAttentionArgs {
-            mut output,
-            mut lse,
-            workspace,
-            layout,
-            ..
-        } = args;
+        let DecodeAttentionArgs { mut output, mut lse, workspace, layout, .. } = args;
         let splits = shape.splits(args.max_context);
-        let strides = [layout.page_stride, layout.token_stride, layout.head_stride]
-            .map(|stride| stride as i64);
+        let strides = [layout.page_stride, layout.token_stride, layout.head_stride].map(|stride| stride as i64);
         let (table_width, split_count) = (args.table_width as i32, splits as i32);
         let blocks_of_heads = shape.query_heads / shape.heads_per_block();
         let mut launch = self.launch_builder(&kernel.attention);
@@ -315,12 +277,7 @@ impl CudaDevice {
             return Ok(());
         }
         let mut launch = self.launch_builder(&kernel.merge);
-        launch
-            .arg(&workspace.output)
-            .arg(&workspace.lse)
-            .arg(&mut output)
-            .arg(&mut lse)
-            .arg(&split_count);
+        launch.arg(&workspace.output).arg(&workspace.lse).arg(&mut output).arg(&mut lse).arg(&split_count);
         // SAFETY: as above; the workspace holds what the launch before has written for all rows and splits.
         unsafe {
             launch.launch(LaunchConfig {
@@ -333,83 +290,50 @@ impl CudaDevice {
         Ok(())
     }
 
-    fn check_decode_args(
-        &self,
-        shape: &DecodeAttentionShape,
-        args: &DecodeAttentionArgs<'_>,
-    ) -> Result<(), CudaError> {
+    fn check_decode_args(&self, shape: &DecodeAttentionShape, args: &DecodeAttentionArgs<'_>) -> Result<(), CudaError> {
         let requests = args.context.len();
         let rows = requests * shape.query_heads;
         let fits_i32 = |number: usize| i32::try_from(number).is_ok();
-        require("requests * query_heads", rows, fits_i32(rows), || {
-            "less than 2^31".to_owned()
-        })?;
+        require("requests * query_heads", rows, fits_i32(rows), || "less than 2^31".to_owned())?;
         require_size("length of query", args.query.len(), rows * shape.head_dim)?;
         require_size("length of output", args.output.len(), rows * shape.head_dim)?;
         require_size("length of lse", args.lse.len(), rows)?;
         require_size("length of slots", args.slots.len(), requests)?;
 
         let width = args.table_width;
-        require("table_width", width, fits_i32(width), || {
-            "less than 2^31".to_owned()
-        })?;
+        require("table_width", width, fits_i32(width), || "less than 2^31".to_owned())?;
         require(
             "length of block_table",
             args.block_table.len(),
             width > 0 && args.block_table.len().is_multiple_of(width),
             || format!("a multiple of table_width ({width})"),
         )?;
-        require(
-            "max_context",
-            args.max_context,
-            args.max_context.div_ceil(shape.page_size) <= width,
-            || format!("at most {width} pages of {}", shape.page_size),
-        )?;
+        require("max_context", args.max_context, args.max_context.div_ceil(shape.page_size) <= width, || {
+            format!("at most {width} pages of {}", shape.page_size)
+        })?;
         let splits = shape.splits(args.max_context);
-        require(
-            "splits",
-            splits,
-            splits <= MAX_GRID_YZ && fits_i32(splits * shape.split_tokens),
-            || "at most 65535, covering less than 2^31 tokens".to_owned(),
-        )?;
+        require("splits", splits, splits <= MAX_GRID_YZ && fits_i32(splits * shape.split_tokens), || {
+            "at most 65535, covering less than 2^31 tokens".to_owned()
+        })?;
         let parts = if splits == 1 { 0 } else { rows * splits };
         let workspace = args.workspace.lse.len();
-        require(
-            "rows of the workspace",
-            workspace,
-            workspace >= parts,
-            || format!("at least {parts}"),
-        )?;
+        require("rows of the workspace", workspace, workspace >= parts, || format!("at least {parts}"))?;
         let values = args.workspace.output.len();
         let needed = parts * shape.head_dim;
-        require("values of the workspace", values, values >= needed, || {
-            format!("at least {needed}")
-        })?;
+        require("values of the workspace", values, values >= needed, || format!("at least {needed}"))?;
         self.check_pools(shape, args)
     }
 
-    fn check_pools(
-        &self,
-        shape: &DecodeAttentionShape,
-        args: &DecodeAttentionArgs<'_>,
-    ) -> Result<(), CudaError> {
+    fn check_pools(&self, shape: &DecodeAttentionShape, args: &DecodeAttentionArgs<'_>) -> Result<(), CudaError> {
         let layout = &args.layout;
         let extent = layout.extent(shape);
-        for (what, pool) in [
-            ("length of the key pool", &args.keys),
-            ("length of the value pool", &args.values),
-        ] {
-            require(
-                what,
-                pool.len(),
-                extent.is_some_and(|extent| extent <= pool.len()),
-                || {
-                    extent.map_or_else(
-                        || "a layout whose offsets fit 63 bits".to_owned(),
-                        |extent| format!("at least {extent}"),
-                    )
-                },
-            )?;
+        for (what, pool) in [("length of the key pool", &args.keys), ("length of the value pool", &args.values)] {
+            require(what, pool.len(), extent.is_some_and(|extent| extent <= pool.len()), || {
+                extent.map_or_else(
+                    || "a layout whose offsets fit 63 bits".to_owned(),
+                    |extent| format!("at least {extent}"),
+                )
+            })?;
         }
         for (what, stride) in [
             ("page_stride", layout.page_stride),
@@ -435,53 +359,21 @@ impl CudaDevice {
 mod tests {
     use super::*;
 
-    const GOOD: DecodeAttentionShape = DecodeAttentionShape {
-        head_dim: 128,
-        query_heads: 32,
-        kv_heads: 8,
-        page_size: 16,
-        split_tokens: 256,
-    };
+    const GOOD: DecodeAttentionShape =
+        DecodeAttentionShape { head_dim: 128, query_heads: 32, kv_heads: 8, page_size: 16, split_tokens: 256 };
 
     #[test]
     fn unsupported_shapes_say_what_is_supported() {
         GOOD.check().unwrap();
         let bad = [
+            (DecodeAttentionShape { head_dim: 80, ..GOOD }, "head_dim is 80; supported: 32, 64, 128 and 256"),
+            (DecodeAttentionShape { kv_heads: 0, ..GOOD }, "kv_heads is 0; supported: one head or more"),
             (
-                DecodeAttentionShape {
-                    head_dim: 80,
-                    ..GOOD
-                },
-                "head_dim is 80; supported: 32, 64, 128 and 256",
-            ),
-            (
-                DecodeAttentionShape {
-                    kv_heads: 0,
-                    ..GOOD
-                },
-                "kv_heads is 0; supported: one head or more",
-            ),
-            (
-                DecodeAttentionShape {
-                    query_heads: 12,
-                    ..GOOD
-                },
+                DecodeAttentionShape { query_heads: 12, ..GOOD },
                 "query_heads is 12; supported: a positive multiple of kv_heads",
             ),
-            (
-                DecodeAttentionShape {
-                    page_size: 24,
-                    ..GOOD
-                },
-                "page_size is 24; supported: powers of two up to 1048576",
-            ),
-            (
-                DecodeAttentionShape {
-                    split_tokens: 0,
-                    ..GOOD
-                },
-                "split_tokens is 0; supported: 1 to 1073741824",
-            ),
+            (DecodeAttentionShape { page_size: 24, ..GOOD }, "page_size is 24; supported: powers of two up to 1048576"),
+            (DecodeAttentionShape { split_tokens: 0, ..GOOD }, "split_tokens is 0; supported: 1 to 1073741824"),
         ];
         for (shape, message) in bad {
             assert_eq!(shape.check().unwrap_err().to_string(), message);
@@ -490,36 +382,19 @@ mod tests {
 
     #[test]
     fn a_block_takes_the_largest_part_of_a_group_that_fits() {
-        for (query_heads, heads) in [
-            (8, 1),
-            (32, 4),
-            (56, 7),
-            (64, 8),
-            (128, 8),
-            (88, 1),
-            (96, 6),
-        ] {
-            let shape = DecodeAttentionShape {
-                query_heads,
-                ..GOOD
-            };
+        for (query_heads, heads) in [(8, 1), (32, 4), (56, 7), (64, 8), (128, 8), (88, 1), (96, 6)] {
+            let shape = DecodeAttentionShape { query_heads, ..GOOD };
             assert_eq!(shape.heads_per_block(), heads, "{query_heads} query heads");
         }
     }
 
     #[test]
     fn a_pool_ends_with_the_last_row_whatever_the_layout() {
-        for layout in [
-            KvLayout::token_major(&GOOD, 5),
-            KvLayout::head_major(&GOOD, 5),
-        ] {
+        for layout in [KvLayout::token_major(&GOOD, 5), KvLayout::head_major(&GOOD, 5)] {
             assert_eq!(layout.extent(&GOOD), Some(5 * 16 * 8 * 128));
         }
         assert_eq!(KvLayout::token_major(&GOOD, 0).extent(&GOOD), Some(0));
-        let absurd = KvLayout {
-            page_stride: usize::MAX / 2,
-            ..KvLayout::token_major(&GOOD, 5)
-        };
+        let absurd = KvLayout { page_stride: usize::MAX / 2, ..KvLayout::token_major(&GOOD, 5) };
         assert_eq!(absurd.extent(&GOOD), None);
     }
 }

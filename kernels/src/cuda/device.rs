@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
-    DriverError, LaunchArgs, ValidAsZeroBits,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchArgs,
+    ValidAsZeroBits,
 };
 
 use super::error::{CudaError, During};
@@ -37,8 +37,7 @@ pub struct CudaDevice {
 }
 
 /// Does nothing; see [`choose_target`].
-const PROBE: KernelSource =
-    KernelSource::embedded("probe.cu", "extern \"C\" __global__ void probe() {}");
+const PROBE: KernelSource = KernelSource::embedded("probe.cu", "extern \"C\" __global__ void probe() {}");
 
 impl CudaDevice {
     /// Opens a device. Without a driver or a compiler this is an error that says which is missing.
@@ -48,22 +47,14 @@ impl CudaDevice {
         let devices = CudaContext::device_count().during("starting the driver")?;
         let devices = usize::try_from(devices).unwrap_or(0);
         if options.ordinal >= devices {
-            return Err(CudaError::NoDevice {
-                ordinal: options.ordinal,
-                devices,
-            });
+            return Err(CudaError::NoDevice { ordinal: options.ordinal, devices });
         }
         let context = CudaContext::new(options.ordinal).during("opening the device")?;
         // SAFETY: everything this type hands out is made on and used by its one stream, which orders all accesses.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().during("creating a stream")?;
         let target = choose_target(&context, &compiler)?;
-        Ok(Self {
-            context,
-            stream,
-            compiler,
-            target,
-        })
+        Ok(Self { context, stream, compiler, target })
     }
 
     /// The device's name.
@@ -78,27 +69,17 @@ impl CudaDevice {
     }
 
     /// Copies values to the device.
-    pub fn upload<T: DeviceRepr + ValidAsZeroBits>(
-        &self,
-        values: &[T],
-    ) -> Result<CudaSlice<T>, CudaError> {
+    pub fn upload<T: DeviceRepr + ValidAsZeroBits>(&self, values: &[T]) -> Result<CudaSlice<T>, CudaError> {
         let mut buffer = self.zeros(values.len())?;
         if !values.is_empty() {
-            self.stream
-                .memcpy_htod(values, &mut buffer)
-                .during("copying to the device")?;
+            self.stream.memcpy_htod(values, &mut buffer).during("copying to the device")?;
         }
         Ok(buffer)
     }
 
     /// Allocates values that are all zero bits. An empty buffer still has an address.
-    pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(
-        &self,
-        length: usize,
-    ) -> Result<CudaSlice<T>, CudaError> {
-        self.stream
-            .alloc_zeros(length.max(1))
-            .during("allocating device memory")
+    pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, length: usize) -> Result<CudaSlice<T>, CudaError> {
+        self.stream.alloc_zeros(length.max(1)).during("allocating device memory")
     }
 
     /// Copies values from the device, after all work so far.
@@ -106,10 +87,7 @@ impl CudaDevice {
         &self,
         buffer: &impl DevicePtr<T>,
     ) -> Result<Vec<T>, CudaError> {
-        let values = self
-            .stream
-            .clone_dtoh(buffer)
-            .during("copying from the device")?;
+        let values = self.stream.clone_dtoh(buffer).during("copying from the device")?;
         self.synchronize()?;
         Ok(values)
     }
@@ -122,10 +100,7 @@ impl CudaDevice {
     /// Compiles a program for this device and loads it.
     pub(super) fn load(&self, program: &Program) -> Result<LoadedModule, CudaError> {
         let Compiled { image, log } = self.compiler.compile(program, self.target)?;
-        let module = self
-            .context
-            .load_module(image)
-            .during("loading a compiled kernel")?;
+        let module = self.context.load_module(image).during("loading a compiled kernel")?;
         Ok(LoadedModule { module, log })
     }
 
@@ -149,9 +124,7 @@ pub(super) struct LoadedModule {
 
 impl LoadedModule {
     pub(super) fn function(&self, name: &str) -> Result<CudaFunction, CudaError> {
-        self.module
-            .load_function(name)
-            .during("finding a kernel in its module")
+        self.module.load_function(name).during("finding a kernel in its module")
     }
 }
 
@@ -161,9 +134,7 @@ impl LoadedModule {
 /// itself, as an interpreter does, says that machine code is not for its device; and a GPU newer than the compiler is
 /// served by PTX as well. Names and versions would be guesses at either.
 fn choose_target(context: &Arc<CudaContext>, compiler: &Compiler) -> Result<Target, CudaError> {
-    let (major, minor) = context
-        .compute_capability()
-        .during("asking the compute capability")?;
+    let (major, minor) = context.compute_capability().during("asking the compute capability")?;
     let (major, minor) = (major.cast_unsigned(), minor.cast_unsigned());
     if major < 8 {
         return Err(CudaError::Unsupported {
@@ -176,17 +147,11 @@ fn choose_target(context: &Arc<CudaContext>, compiler: &Compiler) -> Result<Targ
         return Ok(Target::Ptx);
     }
     let target = Target::Cubin { major, minor };
-    let program = Program {
-        source: PROBE,
-        defines: Vec::new(),
-    };
+    let program = Program { source: PROBE, defines: Vec::new() };
     let probe = compiler.compile(&program, target)?;
     match context.load_module(probe.image) {
         Ok(_) => Ok(target),
         Err(DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU)) => Ok(Target::Ptx),
-        Err(source) => Err(CudaError::Driver {
-            action: "loading a compiled kernel",
-            source,
-        }),
+        Err(source) => Err(CudaError::Driver { action: "loading a compiled kernel", source }),
     }
 }

@@ -9,9 +9,7 @@ use cudarc::nvrtc::result::NvrtcError;
 #[derive(Debug, thiserror::Error)]
 pub enum CudaError {
     /// No driver library was found.
-    #[error(
-        "no CUDA driver: libcuda.so is not on the library path (it is installed with NVIDIA's driver)"
-    )]
+    #[error("no CUDA driver: libcuda.so is not on the library path (it is installed with NVIDIA's driver)")]
     NoDriver,
 
     /// No run-time compiler was found.
@@ -90,10 +88,7 @@ pub enum CudaError {
 }
 
 fn place(folder: Option<&PathBuf>) -> String {
-    folder.map_or_else(
-        || "on the library path".to_owned(),
-        |folder| format!("in {}", folder.display()),
-    )
+    folder.map_or_else(|| "on the library path".to_owned(), |folder| format!("in {}", folder.display()))
 }
 
 /// Names what was being done when the driver or the compiler refused.
@@ -114,11 +109,7 @@ impl<T> During<T> for Result<T, NvrtcError> {
 }
 
 /// Requires `found == needed`.
-pub(super) fn require_size(
-    what: &'static str,
-    found: usize,
-    needed: usize,
-) -> Result<(), CudaError> {
+pub(super) fn require_size(what: &'static str, found: usize, needed: usize) -> Result<(), CudaError> {
     require(what, found, found == needed, || needed.to_string())
 }
 
@@ -129,15 +120,7 @@ pub(super) fn require(
     holds: bool,
     needed: impl FnOnce() -> String,
 ) -> Result<(), CudaError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(CudaError::Size {
-            what,
-            found,
-            needed: needed(),
-        })
-    }
+    if holds { Ok(()) } else { Err(CudaError::Size { what, found, needed: needed() }) }
 }
 
 /// Requires that a shape's field is one that a kernel supports.
@@ -147,13 +130,5 @@ pub(super) fn require_supported(
     holds: bool,
     supported: &'static str,
 ) -> Result<(), CudaError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(CudaError::Unsupported {
-            what,
-            value,
-            supported,
-        })
-    }
+    if holds { Ok(()) } else { Err(CudaError::Unsupported { what, value, supported }) }
 }

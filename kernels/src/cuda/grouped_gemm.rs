@@ -43,10 +43,7 @@ impl GroupedGemmShape {
                 "positive multiples of 8 below 2^31",
             )?;
         }
-        for (what, value) in [
-            ("experts", self.experts),
-            ("rows_per_input", self.rows_per_input),
-        ] {
+        for (what, value) in [("experts", self.experts), ("rows_per_input", self.rows_per_input)] {
             require_supported(what, value, in_i32(value), "1 to 2147483647")?;
         }
         Ok(())
@@ -66,33 +63,20 @@ impl RowGroups {
     /// Groups rows by their expert. Rows keep their order within an expert, so a batch has one grouping only.
     ///
     /// A negative expert is one that has no weights here; its rows get zeros.
-    pub fn new(
-        expert_of_row: &[i32],
-        experts: usize,
-        block_rows: usize,
-    ) -> Result<Self, CudaError> {
+    pub fn new(expert_of_row: &[i32], experts: usize, block_rows: usize) -> Result<Self, CudaError> {
         let mut rows_of = vec![Vec::new(); experts + 1];
         for (row, &expert) in expert_of_row.iter().enumerate() {
             // Group 0 is that of foreign experts.
             let group = usize::try_from(expert).map_or(0, |expert| expert + 1);
-            require("an expert", group.wrapping_sub(1), group <= experts, || {
-                format!("less than {experts}")
-            })?;
+            require("an expert", group.wrapping_sub(1), group <= experts, || format!("less than {experts}"))?;
             rows_of[group].push(row as i32);
         }
-        let mut groups = Self {
-            sorted_rows: Vec::new(),
-            block_expert: Vec::new(),
-        };
+        let mut groups = Self { sorted_rows: Vec::new(), block_expert: Vec::new() };
         for (group, rows) in rows_of.iter().enumerate() {
             let blocks = rows.len().div_ceil(block_rows);
             groups.sorted_rows.extend(rows);
-            groups
-                .block_expert
-                .extend(std::iter::repeat_n(group as i32 - 1, blocks));
-            groups
-                .sorted_rows
-                .resize(groups.block_expert.len() * block_rows, i32::MAX);
+            groups.block_expert.extend(std::iter::repeat_n(group as i32 - 1, blocks));
+            groups.sorted_rows.resize(groups.block_expert.len() * block_rows, i32::MAX);
         }
         Ok(groups)
     }
@@ -146,11 +130,7 @@ impl GroupedGemm {
         source: KernelSource,
     ) -> Result<Self, CudaError> {
         let module = device.load(&Self::program(shape, source)?)?;
-        Ok(Self {
-            shape,
-            function: module.function("grouped_gemm")?,
-            log: module.log,
-        })
+        Ok(Self { shape, function: module.function("grouped_gemm")?, log: module.log })
     }
 
     /// A source of this kernel with the sizes of a shape.
@@ -176,20 +156,11 @@ impl GroupedGemm {
 
 impl CudaDevice {
     /// Launches a grouped matrix product.
-    pub fn grouped_gemm(
-        &self,
-        kernel: &GroupedGemm,
-        args: GroupedGemmArgs<'_>,
-    ) -> Result<(), CudaError> {
+    pub fn grouped_gemm(&self, kernel: &GroupedGemm, args: GroupedGemmArgs<'_>) -> Result<(), CudaError> {
         let shape = &kernel.shape;
         self.check_gemm_args(shape, &args)?;
         let blocks = args.block_expert.len() * shape.columns.div_ceil(BLOCK_COLUMNS);
-        require(
-            "blocks of the grid",
-            blocks,
-            i32::try_from(blocks).is_ok(),
-            || "less than 2^31".to_owned(),
-        )?;
+        require("blocks of the grid", blocks, i32::try_from(blocks).is_ok(), || "less than 2^31".to_owned())?;
         if blocks == 0 {
             return Ok(());
         }
@@ -216,40 +187,25 @@ impl CudaDevice {
         Ok(())
     }
 
-    fn check_gemm_args(
-        &self,
-        shape: &GroupedGemmShape,
-        args: &GroupedGemmArgs<'_>,
-    ) -> Result<(), CudaError> {
+    fn check_gemm_args(&self, shape: &GroupedGemmShape, args: &GroupedGemmArgs<'_>) -> Result<(), CudaError> {
         let rows = args.rows;
-        require(
-            "rows",
-            rows,
-            i32::try_from(rows).is_ok() && rows.is_multiple_of(shape.rows_per_input),
-            || format!("a multiple of {} below 2^31", shape.rows_per_input),
-        )?;
+        require("rows", rows, i32::try_from(rows).is_ok() && rows.is_multiple_of(shape.rows_per_input), || {
+            format!("a multiple of {} below 2^31", shape.rows_per_input)
+        })?;
         let inputs = rows / shape.rows_per_input;
         require_size("length of input", args.input.len(), inputs * shape.depth)?;
         require_size("length of output", args.output.len(), rows * shape.columns)?;
         let weights = [shape.experts, shape.columns, shape.depth]
             .iter()
             .try_fold(1_usize, |product, size| product.checked_mul(*size));
-        require(
-            "length of weights",
-            args.weights.len(),
-            weights == Some(args.weights.len()),
-            || format!("{} x {} x {}", shape.experts, shape.columns, shape.depth),
-        )?;
+        require("length of weights", args.weights.len(), weights == Some(args.weights.len()), || {
+            format!("{} x {} x {}", shape.experts, shape.columns, shape.depth)
+        })?;
         let blocks = args.block_expert.len();
-        let sorted = blocks
-            .checked_mul(shape.block_rows)
-            .filter(|sorted| i32::try_from(*sorted).is_ok());
-        require(
-            "length of sorted_rows",
-            args.sorted_rows.len(),
-            sorted == Some(args.sorted_rows.len()),
-            || format!("{blocks} blocks of {}, below 2^31", shape.block_rows),
-        )?;
+        let sorted = blocks.checked_mul(shape.block_rows).filter(|sorted| i32::try_from(*sorted).is_ok());
+        require("length of sorted_rows", args.sorted_rows.len(), sorted == Some(args.sorted_rows.len()), || {
+            format!("{blocks} blocks of {}, below 2^31", shape.block_rows)
+        })?;
         require_size("length of used_rows", args.used_rows.len(), 1)?;
         for (what, aligned) in [
             ("the input's address", self.is_aligned(&args.input)),
@@ -266,40 +222,20 @@ impl CudaDevice {
 mod tests {
     use super::*;
 
-    const GOOD: GroupedGemmShape = GroupedGemmShape {
-        block_rows: 64,
-        experts: 8,
-        columns: 128,
-        depth: 64,
-        rows_per_input: 2,
-    };
+    const GOOD: GroupedGemmShape =
+        GroupedGemmShape { block_rows: 64, experts: 8, columns: 128, depth: 64, rows_per_input: 2 };
 
     #[test]
     fn unsupported_shapes_say_what_is_supported() {
         GOOD.check().unwrap();
         let bad = [
+            (GroupedGemmShape { block_rows: 48, ..GOOD }, "block_rows is 48; supported: 16, 32, 64 and 128"),
             (
-                GroupedGemmShape {
-                    block_rows: 48,
-                    ..GOOD
-                },
-                "block_rows is 48; supported: 16, 32, 64 and 128",
-            ),
-            (
-                GroupedGemmShape {
-                    columns: 100,
-                    ..GOOD
-                },
+                GroupedGemmShape { columns: 100, ..GOOD },
                 "columns is 100; supported: positive multiples of 8 below 2^31",
             ),
-            (
-                GroupedGemmShape { depth: 0, ..GOOD },
-                "depth is 0; supported: positive multiples of 8 below 2^31",
-            ),
-            (
-                GroupedGemmShape { experts: 0, ..GOOD },
-                "experts is 0; supported: 1 to 2147483647",
-            ),
+            (GroupedGemmShape { depth: 0, ..GOOD }, "depth is 0; supported: positive multiples of 8 below 2^31"),
+            (GroupedGemmShape { experts: 0, ..GOOD }, "experts is 0; supported: 1 to 2147483647"),
         ];
         for (shape, message) in bad {
             assert_eq!(shape.check().unwrap_err().to_string(), message);
@@ -317,10 +253,7 @@ mod tests {
     #[test]
     fn an_expert_that_does_not_exist_is_refused() {
         let error = RowGroups::new(&[0, 4], 4, 16).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "an expert is 4; this launch needs less than 4"
-        );
+        assert_eq!(error.to_string(), "an expert is 4; this launch needs less than 4");
     }
 
     #[test]

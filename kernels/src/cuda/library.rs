@@ -19,18 +19,12 @@ pub(super) fn load_driver(path: Option<&Path>) -> Result<(), CudaError> {
         open(path)?;
     }
     // SAFETY: opens and closes the library if there is one; CUDA's driver may be initialised by any thread.
-    if unsafe { cudarc::driver::sys::is_culib_present() } {
-        Ok(())
-    } else {
-        Err(CudaError::NoDriver)
-    }
+    if unsafe { cudarc::driver::sys::is_culib_present() } { Ok(()) } else { Err(CudaError::NoDriver) }
 }
 
 /// Makes the compiler available, from `folder` where one is given.
 pub(super) fn load_compiler(folder: Option<&Path>) -> Result<(), CudaError> {
-    let missing = || CudaError::NoCompiler {
-        looked_in: folder.map(Path::to_owned),
-    };
+    let missing = || CudaError::NoCompiler { looked_in: folder.map(Path::to_owned) };
     if let Some(folder) = folder {
         // The compiler opens its builtins by bare name when it first compiles: they have to be there before it.
         for prefix in ["libnvrtc-builtins.so", "libnvrtc.so"] {
@@ -38,37 +32,22 @@ pub(super) fn load_compiler(folder: Option<&Path>) -> Result<(), CudaError> {
         }
     }
     // SAFETY: as for the driver.
-    if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
-        Ok(())
-    } else {
-        Err(missing())
-    }
+    if unsafe { cudarc::nvrtc::sys::is_culib_present() } { Ok(()) } else { Err(missing()) }
 }
 
 /// The file of `folder` whose name begins with `prefix`; the one that sorts last where there are several versions.
 fn find(folder: &Path, prefix: &str) -> Option<PathBuf> {
-    let begins = |path: &PathBuf| {
-        path.file_name()
-            .and_then(OsStr::to_str)
-            .is_some_and(|name| name.starts_with(prefix))
-    };
-    std::fs::read_dir(folder)
-        .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(begins)
-        .max()
+    let begins = |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(prefix));
+    std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).filter(begins).max()
 }
 
 fn open(path: &Path) -> Result<(), CudaError> {
-    let failed = |message: String| CudaError::Library {
-        path: path.to_owned(),
-        message,
-    };
+    let failed = |message: String| CudaError::Library { path: path.to_owned(), message };
     // Relative names without a slash would be searched for; a path must mean that file.
     let path = std::path::absolute(path).map_err(|error| failed(error.to_string()))?;
     // SAFETY: the caller names a CUDA library; its initialisers are those that any CUDA program runs.
-    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }
-        .map_err(|error| failed(error.to_string()))?;
+    let library =
+        unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| failed(error.to_string()))?;
     // Never closed: cudarc keeps function addresses of it to the end of the process.
     std::mem::forget(library);
     Ok(())
@@ -87,9 +66,6 @@ mod tests {
     #[test]
     fn a_folder_without_the_compiler_is_named() {
         let error = load_compiler(Some(Path::new("/no/such/folder"))).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no CUDA compiler: NVRTC (libnvrtc.so) is not in /no/such/folder"
-        );
+        assert_eq!(error.to_string(), "no CUDA compiler: NVRTC (libnvrtc.so) is not in /no/such/folder");
     }
 }

@@ -16,9 +16,7 @@ pub mod check;
 
 pub use check::{Report, self_check};
 pub use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
-pub use decode_attention::{
-    DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace, KvLayout,
-};
+pub use decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace, KvLayout};
 pub use device::{CudaDevice, CudaOptions};
 pub use error::CudaError;
 pub use grouped_gemm::{GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};

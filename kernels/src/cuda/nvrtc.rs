@@ -21,10 +21,7 @@ pub struct KernelSource {
 impl KernelSource {
     /// A file of `kernels/cu`, embedded in this crate.
     pub(super) const fn embedded(name: &'static str, text: &'static str) -> Self {
-        Self {
-            name,
-            text: Cow::Borrowed(text),
-        }
+        Self { name, text: Cow::Borrowed(text) }
     }
 }
 
@@ -72,9 +69,7 @@ impl Compiler {
     /// Finds NVRTC in `folder`, or on the library path where none is given.
     pub fn find(folder: Option<&Path>) -> Result<Self, CudaError> {
         library::load_compiler(folder)?;
-        Ok(Self {
-            architectures: supported_architectures()?,
-        })
+        Ok(Self { architectures: supported_architectures()? })
     }
 
     /// Whether machine code can be made for a compute capability.
@@ -99,20 +94,12 @@ impl Compiler {
             "-lineinfo".to_owned(),
             "--ptxas-options=-v".to_owned(),
         ];
-        options.extend(
-            program
-                .defines
-                .iter()
-                .map(|(name, value)| format!("-D{name}={value}")),
-        );
+        options.extend(program.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         // SAFETY: the handle is a live program.
         let outcome = unsafe { result::compile_program(handle.program, &options) };
         let log = handle.log()?;
         if outcome.is_err() {
-            return Err(CudaError::Compile {
-                kernel: source.name.to_owned(),
-                log,
-            });
+            return Err(CudaError::Compile { kernel: source.name.to_owned(), log });
         }
         let image = match target {
             Target::Cubin { .. } => Ptx::from_binary(handle.cubin()?),
@@ -155,16 +142,12 @@ impl Handle {
         }
         .result()
         .during("creating a program")?;
-        Ok(Self {
-            program,
-            _texts: texts,
-        })
+        Ok(Self { program, _texts: texts })
     }
 
     fn log(&self) -> Result<String, CudaError> {
         // SAFETY: the handle is a live program.
-        let log = unsafe { result::get_program_log(self.program) }
-            .during("reading the compiler's messages")?;
+        let log = unsafe { result::get_program_log(self.program) }.during("reading the compiler's messages")?;
         Ok(until_nul(&log))
     }
 
@@ -177,9 +160,7 @@ impl Handle {
     fn cubin(&self) -> Result<Vec<u8>, CudaError> {
         let mut size = 0;
         // SAFETY: the handle is a live, compiled program, and the size is written to a local.
-        unsafe { sys::nvrtcGetCUBINSize(self.program, &raw mut size) }
-            .result()
-            .during("reading machine code")?;
+        unsafe { sys::nvrtcGetCUBINSize(self.program, &raw mut size) }.result().during("reading machine code")?;
         let mut code = vec![0_u8; size];
         // SAFETY: the buffer has the size that the compiler asked for.
         unsafe { sys::nvrtcGetCUBIN(self.program, code.as_mut_ptr().cast::<c_char>()) }
@@ -197,30 +178,22 @@ impl Drop for Handle {
 }
 
 fn text(kernel: &str, text: &str) -> Result<CString, CudaError> {
-    CString::new(text).map_err(|_| CudaError::Compile {
-        kernel: kernel.to_owned(),
-        log: "the text holds a NUL byte".to_owned(),
-    })
+    CString::new(text)
+        .map_err(|_| CudaError::Compile { kernel: kernel.to_owned(), log: "the text holds a NUL byte".to_owned() })
 }
 
 fn until_nul(characters: &[c_char]) -> String {
     let bytes: Vec<u8> = characters.iter().map(|&c| c.cast_unsigned()).collect();
-    CStr::from_bytes_until_nul(&bytes).map_or_else(
-        |_| String::from_utf8_lossy(&bytes).into_owned(),
-        |text| text.to_string_lossy().into_owned(),
-    )
+    CStr::from_bytes_until_nul(&bytes)
+        .map_or_else(|_| String::from_utf8_lossy(&bytes).into_owned(), |text| text.to_string_lossy().into_owned())
 }
 
 fn supported_architectures() -> Result<Vec<u32>, CudaError> {
     let mut count = 0;
     // SAFETY: the count is written to a local.
-    unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }
-        .result()
-        .during("listing architectures")?;
+    unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }.result().during("listing architectures")?;
     let mut architectures = vec![0_i32; usize::try_from(count).unwrap_or(0)];
     // SAFETY: the buffer has the length that the compiler asked for.
-    unsafe { sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr()) }
-        .result()
-        .during("listing architectures")?;
+    unsafe { sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr()) }.result().during("listing architectures")?;
     Ok(architectures.into_iter().map(i32::cast_unsigned).collect())
 }

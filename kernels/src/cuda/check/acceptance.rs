@@ -86,11 +86,7 @@ fn distance(found: &[f64], reference: &[f64]) -> (f64, f64) {
         length += reference * reference;
         largest = largest.max(difference);
     }
-    let relative = if error == 0.0 {
-        0.0
-    } else {
-        (error / length).sqrt()
-    };
+    let relative = if error == 0.0 { 0.0 } else { (error / length).sqrt() };
     (relative, largest)
 }
 

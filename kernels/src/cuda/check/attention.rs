@@ -54,20 +54,11 @@ pub struct AttentionResult {
 impl DecodeProblem {
     /// A batch with one request per entry of `contexts`, which is its length; `None` is a padding row.
     #[must_use]
-    pub fn random(
-        shape: DecodeAttentionShape,
-        contexts: &[Option<usize>],
-        order: PoolOrder,
-        seed: u64,
-    ) -> Self {
+    pub fn random(shape: DecodeAttentionShape, contexts: &[Option<usize>], order: PoolOrder, seed: u64) -> Self {
         let mut noise = Noise::new(seed);
         let max_context = contexts.iter().flatten().copied().max().unwrap_or(0);
         let pages_of = |context: usize| context.div_ceil(shape.page_size);
-        let used: usize = contexts
-            .iter()
-            .flatten()
-            .map(|&length| pages_of(length))
-            .sum();
+        let used: usize = contexts.iter().flatten().map(|&length| pages_of(length)).sum();
         let mut free: Vec<i32> = (0..used as i32 + 3).collect();
         noise.shuffle(&mut free);
         let layout = match order {
@@ -99,10 +90,7 @@ impl DecodeProblem {
             block_table,
             table_width,
             slots,
-            context: contexts
-                .iter()
-                .map(|length| length.map_or(NO_CONTEXT, |length| length as i32))
-                .collect(),
+            context: contexts.iter().map(|length| length.map_or(NO_CONTEXT, |length| length as i32)).collect(),
             max_context,
             scale: 1.0 / (shape.head_dim as f32).sqrt(),
         };
@@ -117,8 +105,7 @@ impl DecodeProblem {
                 for head in 0..self.shape.kv_heads {
                     let start = self.row(request, token, head);
                     let range = start..start + self.shape.head_dim;
-                    self.keys[range.clone()]
-                        .copy_from_slice(&noise.normal_bf16(self.shape.head_dim));
+                    self.keys[range.clone()].copy_from_slice(&noise.normal_bf16(self.shape.head_dim));
                     self.values[range].copy_from_slice(&noise.normal_bf16(self.shape.head_dim));
                 }
             }
@@ -127,11 +114,7 @@ impl DecodeProblem {
 
     /// Tokens that a request's query sees.
     fn visible(&self, request: usize) -> usize {
-        if self.slots[request] < 0 {
-            0
-        } else {
-            self.context[request] as usize
-        }
+        if self.slots[request] < 0 { 0 } else { self.context[request] as usize }
     }
 
     /// Where a key or value starts in its pool.
@@ -143,6 +126,17 @@ impl DecodeProblem {
             + kv_head * self.layout.head_stride
     }
 
+    /// The same problem without the requests from `count` on. What they had in the pools stays there.
+    #[must_use]
+    pub fn first_requests(&self, count: usize) -> Self {
+        let mut fewer = self.clone();
+        fewer.query.truncate(count * self.shape.query_heads * self.shape.head_dim);
+        fewer.slots.truncate(count);
+        fewer.context.truncate(count);
+        fewer.max_context = (0..count).map(|request| self.visible(request)).max().unwrap_or(0);
+        fewer
+    }
+
     /// The solution in double precision.
     #[must_use]
     pub fn reference(&self) -> AttentionResult {
@@ -150,11 +144,8 @@ impl DecodeProblem {
             let scores: Vec<f64> = keys
                 .iter()
                 .map(|key| {
-                    let dot: f64 = query
-                        .iter()
-                        .zip(*key)
-                        .map(|(q, k)| f64::from(from_bf16(*q)) * f64::from(from_bf16(*k)))
-                        .sum();
+                    let dot: f64 =
+                        query.iter().zip(*key).map(|(q, k)| f64::from(from_bf16(*q)) * f64::from(from_bf16(*k))).sum();
                     dot * f64::from(self.scale)
                 })
                 .collect();
@@ -190,9 +181,7 @@ impl DecodeProblem {
             let output = (0..query.len())
                 .map(|d| {
                     let weight = |i: usize| from_bf16(to_bf16(weights[i]));
-                    let weighted: f32 = (0..keys.len())
-                        .map(|i| weight(i) * from_bf16(values[i][d]))
-                        .sum();
+                    let weighted: f32 = (0..keys.len()).map(|i| weight(i) * from_bf16(values[i][d])).sum();
                     f64::from(from_bf16(to_bf16(weighted / sum)))
                 })
                 .collect();
@@ -201,31 +190,20 @@ impl DecodeProblem {
     }
 
     /// Applies `attend` to each head of each request that sees something; the others are zero and minus infinity.
-    fn solve(
-        &self,
-        attend: impl Fn(&[u16], &[&[u16]], &[&[u16]]) -> (Vec<f64>, f64),
-    ) -> AttentionResult {
+    fn solve(&self, attend: impl Fn(&[u16], &[&[u16]], &[&[u16]]) -> (Vec<f64>, f64)) -> AttentionResult {
         let shape = &self.shape;
-        let mut result = AttentionResult {
-            output: Vec::with_capacity(self.query.len()),
-            lse: Vec::new(),
-            guards_intact: true,
-        };
+        let mut result =
+            AttentionResult { output: Vec::with_capacity(self.query.len()), lse: Vec::new(), guards_intact: true };
         for (index, query) in self.query.chunks_exact(shape.head_dim).enumerate() {
             let request = index / shape.query_heads;
             let kv_head = index % shape.query_heads * shape.kv_heads / shape.query_heads;
-            let rows: Vec<usize> = (0..self.visible(request))
-                .map(|token| self.row(request, token, kv_head))
-                .collect();
+            let rows: Vec<usize> = (0..self.visible(request)).map(|token| self.row(request, token, kv_head)).collect();
             if rows.is_empty() {
-                result
-                    .output
-                    .resize(result.output.len() + shape.head_dim, 0.0);
+                result.output.resize(result.output.len() + shape.head_dim, 0.0);
                 result.lse.push(f64::NEG_INFINITY);
                 continue;
             }
-            let of =
-                |pool| -> Vec<&[u16]> { rows.iter().map(|&row| head(pool, row, shape)).collect() };
+            let of = |pool| -> Vec<&[u16]> { rows.iter().map(|&row| head(pool, row, shape)).collect() };
             let (output, lse) = attend(query, &of(&self.keys), &of(&self.values));
             result.output.extend(output);
             result.lse.push(lse);
@@ -234,11 +212,7 @@ impl DecodeProblem {
     }
 
     /// Solves the problem with the kernel.
-    pub fn run(
-        &self,
-        device: &CudaDevice,
-        kernel: &DecodeAttention,
-    ) -> Result<AttentionResult, CudaError> {
+    pub fn run(&self, device: &CudaDevice, kernel: &DecodeAttention) -> Result<AttentionResult, CudaError> {
         let requests = self.slots.len();
         let query = device.upload(&self.query)?;
         let keys = device.upload(&self.keys)?;
@@ -248,8 +222,7 @@ impl DecodeProblem {
         let context = device.upload(&self.context)?;
         let mut output = Guarded::<u16>::new(device, self.query.len())?;
         let mut lse = Guarded::<f32>::new(device, requests * self.shape.query_heads)?;
-        let mut workspace =
-            DecodeWorkspace::new(device, kernel.shape(), requests, self.max_context)?;
+        let mut workspace = DecodeWorkspace::new(device, kernel.shape(), requests, self.max_context)?;
         device.paged_decode_attention(
             kernel,
             DecodeAttentionArgs {
@@ -271,10 +244,7 @@ impl DecodeProblem {
         let (output, output_intact) = output.read(device)?;
         let (lse, lse_intact) = lse.read(device)?;
         Ok(AttentionResult {
-            output: output
-                .iter()
-                .map(|&bits| f64::from(from_bf16(bits)))
-                .collect(),
+            output: output.iter().map(|&bits| f64::from(from_bf16(bits))).collect(),
             lse: lse.iter().map(|&value| f64::from(value)).collect(),
             guards_intact: output_intact && lse_intact,
         })
@@ -285,12 +255,7 @@ impl DecodeProblem {
     pub fn compare(&self, found: &AttentionResult) -> [Comparison; 2] {
         let (naive, reference) = (self.naive(), self.reference());
         [
-            compare(
-                &found.output,
-                &naive.output,
-                &reference.output,
-                Accuracy::Bf16,
-            ),
+            compare(&found.output, &naive.output, &reference.output, Accuracy::Bf16),
             compare(&found.lse, &naive.lse, &reference.lse, Accuracy::F32),
         ]
     }

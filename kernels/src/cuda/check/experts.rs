@@ -29,18 +29,10 @@ pub struct GroupedGemmResult {
 
 impl GroupedGemmProblem {
     /// A batch with `rows[e]` rows for expert `e`, and `foreign` or a few more rows whose expert has no weights here.
-    pub fn random(
-        shape: GroupedGemmShape,
-        rows: &[usize],
-        foreign: usize,
-        seed: u64,
-    ) -> Result<Self, CudaError> {
+    pub fn random(shape: GroupedGemmShape, rows: &[usize], foreign: usize, seed: u64) -> Result<Self, CudaError> {
         let mut noise = Noise::new(seed);
-        let mut expert_of_row: Vec<i32> = rows
-            .iter()
-            .enumerate()
-            .flat_map(|(expert, &rows)| std::iter::repeat_n(expert as i32, rows))
-            .collect();
+        let mut expert_of_row: Vec<i32> =
+            rows.iter().enumerate().flat_map(|(expert, &rows)| std::iter::repeat_n(expert as i32, rows)).collect();
         let total = (expert_of_row.len() + foreign).next_multiple_of(shape.rows_per_input);
         expert_of_row.resize(total, -1);
         noise.shuffle(&mut expert_of_row);
@@ -66,9 +58,7 @@ impl GroupedGemmProblem {
     pub fn reference(&self) -> GroupedGemmResult {
         self.solve(|input, weights| {
             let pairs = input.iter().zip(weights);
-            pairs
-                .map(|(x, w)| f64::from(from_bf16(*x)) * f64::from(from_bf16(*w)))
-                .sum()
+            pairs.map(|(x, w)| f64::from(from_bf16(*x)) * f64::from(from_bf16(*w))).sum()
         })
     }
 
@@ -83,43 +73,24 @@ impl GroupedGemmProblem {
     }
 
     fn solve(&self, dot: impl Fn(&[u16], &[u16]) -> f64) -> GroupedGemmResult {
-        let GroupedGemmShape {
-            columns,
-            depth,
-            rows_per_input,
-            ..
-        } = self.shape;
-        let output = self
-            .expert_of_row
-            .iter()
-            .enumerate()
-            .flat_map(|(row, &expert)| {
-                let input = &self.input[row / rows_per_input * depth..][..depth];
-                let dot = &dot;
-                (0..columns).map(move |column| {
-                    usize::try_from(expert).map_or(0.0, |expert| {
-                        let start = (expert * columns + column) * depth;
-                        dot(input, &self.weights[start..start + depth])
-                    })
+        let GroupedGemmShape { columns, depth, rows_per_input, .. } = self.shape;
+        let output = self.expert_of_row.iter().enumerate().flat_map(|(row, &expert)| {
+            let input = &self.input[row / rows_per_input * depth..][..depth];
+            let dot = &dot;
+            (0..columns).map(move |column| {
+                usize::try_from(expert).map_or(0.0, |expert| {
+                    let start = (expert * columns + column) * depth;
+                    dot(input, &self.weights[start..start + depth])
                 })
-            });
-        GroupedGemmResult {
-            output: output.collect(),
-            guards_intact: true,
-        }
+            })
+        });
+        GroupedGemmResult { output: output.collect(), guards_intact: true }
     }
 
     /// Solves the problem with the kernel.
-    pub fn run(
-        &self,
-        device: &CudaDevice,
-        kernel: &GroupedGemm,
-    ) -> Result<GroupedGemmResult, CudaError> {
+    pub fn run(&self, device: &CudaDevice, kernel: &GroupedGemm) -> Result<GroupedGemmResult, CudaError> {
         let rows = self.expert_of_row.len();
-        let RowGroups {
-            mut sorted_rows,
-            mut block_expert,
-        } = self.groups.clone();
+        let RowGroups { mut sorted_rows, mut block_expert } = self.groups.clone();
         let used = [sorted_rows.len() as i32];
         sorted_rows.extend(std::iter::repeat_n(0, self.shape.block_rows));
         block_expert.push(i32::MAX);
@@ -142,24 +113,13 @@ impl GroupedGemmProblem {
             },
         )?;
         let (output, guards_intact) = output.read(device)?;
-        Ok(GroupedGemmResult {
-            output: output
-                .iter()
-                .map(|&bits| f64::from(from_bf16(bits)))
-                .collect(),
-            guards_intact,
-        })
+        Ok(GroupedGemmResult { output: output.iter().map(|&bits| f64::from(from_bf16(bits))).collect(), guards_intact })
     }
 
     /// Compares a solution with the reference.
     #[must_use]
     pub fn compare(&self, found: &GroupedGemmResult) -> Comparison {
         let (naive, reference) = (self.naive(), self.reference());
-        compare(
-            &found.output,
-            &naive.output,
-            &reference.output,
-            Accuracy::Bf16,
-        )
+        compare(&found.output, &naive.output, &reference.output, Accuracy::Bf16)
     }
 }

@@ -37,10 +37,7 @@ impl<T: Element> Guarded<T> {
     pub(super) fn new(device: &CudaDevice, length: usize) -> Result<Self, CudaError> {
         let mut values = vec![T::BAND; length + 2 * Self::band()];
         values[Self::band()..][..length].fill(T::POISON);
-        Ok(Self {
-            buffer: device.upload(&values)?,
-            length,
-        })
+        Ok(Self { buffer: device.upload(&values)?, length })
     }
 
     const fn band() -> usize {
@@ -48,8 +45,7 @@ impl<T: Element> Guarded<T> {
     }
 
     pub(super) fn view_mut(&mut self) -> CudaViewMut<'_, T> {
-        self.buffer
-            .slice_mut(Self::band()..Self::band() + self.length)
+        self.buffer.slice_mut(Self::band()..Self::band() + self.length)
     }
 
     /// The result, and whether both bands are as they were.

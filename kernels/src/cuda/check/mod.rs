@@ -53,9 +53,7 @@ impl Report {
     /// Whether every result is acceptable.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.measurements
-            .iter()
-            .all(|measurement| measurement.comparison.holds() && measurement.guards_intact)
+        self.measurements.iter().all(|measurement| measurement.comparison.holds() && measurement.guards_intact)
     }
 }
 
@@ -68,11 +66,7 @@ impl fmt::Display for Report {
                 (false, true) => "WRONG",
                 (_, false) => "WRITES OUTSIDE ITS RESULT",
             };
-            writeln!(
-                f,
-                "  {:<28} {}  {verdict}",
-                measurement.what, measurement.comparison
-            )?;
+            writeln!(f, "  {:<28} {}  {verdict}", measurement.what, measurement.comparison)?;
         }
         Ok(())
     }
@@ -91,16 +85,10 @@ pub fn self_check(options: &CudaOptions, shapes: &CheckShapes) -> Result<Report,
     let device = CudaDevice::open(options)?;
     let mut measurements = check_attention(&device, shapes)?;
     measurements.push(check_experts(&device, shapes)?);
-    Ok(Report {
-        device: device.name()?,
-        measurements,
-    })
+    Ok(Report { device: device.name()?, measurements })
 }
 
-fn check_attention(
-    device: &CudaDevice,
-    shapes: &CheckShapes,
-) -> Result<Vec<Measurement>, CudaError> {
+fn check_attention(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measurement>, CudaError> {
     let shape = shapes.attention;
     let kernel = DecodeAttention::compile(device, shape)?;
     let page = shape.page_size.min(LONGEST_CONTEXT);
@@ -117,25 +105,14 @@ fn check_attention(
     let found = problem.run(device, &kernel)?;
     let [output, lse] = problem.compare(&found);
     Ok(vec![
-        Measurement {
-            what: "decode attention, output",
-            comparison: output,
-            guards_intact: found.guards_intact,
-        },
-        Measurement {
-            what: "decode attention, lse",
-            comparison: lse,
-            guards_intact: found.guards_intact,
-        },
+        Measurement { what: "decode attention, output", comparison: output, guards_intact: found.guards_intact },
+        Measurement { what: "decode attention, lse", comparison: lse, guards_intact: found.guards_intact },
     ])
 }
 
 fn check_experts(device: &CudaDevice, shapes: &CheckShapes) -> Result<Measurement, CudaError> {
     let block = shapes.experts.block_rows;
-    let shape = GroupedGemmShape {
-        experts: shapes.experts.experts.min(MOST_EXPERTS),
-        ..shapes.experts
-    };
+    let shape = GroupedGemmShape { experts: shapes.experts.experts.min(MOST_EXPERTS), ..shapes.experts };
     let rows = [block + 1, 0, 1, block - 1, block, 3];
     let kernel = GroupedGemm::compile(device, shape)?;
     let problem = GroupedGemmProblem::random(shape, &rows[..shape.experts], 1, shapes.seed)?;
