@@ -1,0 +1,279 @@
+//! The state that the warps of a block share, and checked access to all memories.
+
+use crate::check::bank::excess_passes;
+use crate::check::race::{Access, Conflict, Rules, Shadow, Write};
+use crate::error::{Checked, FaultKind, RawFault};
+use crate::memory::{AccessError, Memory};
+use crate::opcode::Copies;
+use crate::options::Options;
+use crate::program::Kernel;
+use crate::regs::{Regs, Row};
+use crate::stats::Stats;
+use crate::ty::Space;
+
+/// What shared memory holds before it is written.
+const FRESH: u8 = 0xcd;
+
+/// State of the block that runs.
+pub(crate) struct Block<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) params: &'a [u8],
+    pub(crate) options: &'a Options,
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) stats: Stats,
+    shared: Vec<u8>,
+    shadow: Shadow,
+}
+
+/// The part of a warp that instructions work on.
+pub(crate) struct Core {
+    pub(crate) id: usize,
+    pub(crate) regs: Regs,
+    /// Lanes that the block has.
+    pub(crate) alive: u32,
+    pub(crate) exited: u32,
+    /// Local memory, one lane after another.
+    pub(crate) local: Vec<u8>,
+    pub(crate) copies: Copies,
+}
+
+/// What an instruction can reach.
+pub(crate) struct Cx<'a, 'b> {
+    pub(crate) core: &'a mut Core,
+    pub(crate) block: &'a mut Block<'b>,
+    pub(crate) pc: u32,
+}
+
+/// Whose shared access it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) warp: usize,
+    pub(crate) lane: usize,
+    pub(crate) pc: u32,
+}
+
+impl Who {
+    fn access(self, offset: u64, bytes: usize) -> Access {
+        Access { warp: self.warp, lane: self.lane, pc: self.pc, offset, bytes: bytes as u32 }
+    }
+}
+
+impl<'a> Block<'a> {
+    pub(crate) fn new(
+        kernel: &'a Kernel,
+        params: &'a [u8],
+        options: &'a Options,
+        memory: &'a mut Memory,
+        shared_bytes: usize,
+    ) -> Self {
+        let rules = Rules { races: options.races, uninitialised: options.uninitialised_shared };
+        Self {
+            kernel,
+            params,
+            options,
+            memory,
+            stats: Stats::default(),
+            shared: vec![FRESH; shared_bytes],
+            shadow: Shadow::new(shared_bytes, kernel.granule_shift, rules),
+        }
+    }
+
+    /// Makes ready for the next block of the grid.
+    pub(crate) fn reset(&mut self) {
+        self.shared.fill(FRESH);
+        self.shadow.reset();
+    }
+
+    /// The warps in `members` have met at a barrier.
+    pub(crate) fn meet(&mut self, members: u32) {
+        self.shadow.join(members);
+        self.stats.barriers += u64::from(members.count_ones());
+    }
+
+    /// The lanes of a warp have met at `bar.warp.sync`.
+    pub(crate) fn meet_lanes(&mut self, warp: usize) {
+        self.shadow.tick(warp);
+    }
+
+    fn shared_range(&self, who: Who, offset: u64, bytes: usize) -> Checked<usize> {
+        let size = self.shared.len() as u64;
+        if offset <= size && bytes as u64 <= size - offset {
+            return Ok(offset as usize);
+        }
+        let message = format!("shared access of {bytes} bytes out of bounds: offset {offset} of {size} bytes");
+        Err(RawFault::at_lane(FaultKind::OutOfBounds, who.lane, message))
+    }
+
+    #[inline]
+    pub(crate) fn shared_load<const N: usize>(&mut self, who: Who, offset: u64) -> Checked<[u8; N]> {
+        let start = self.shared_range(who, offset, N)?;
+        if self.shadow.is_active() {
+            let result = self.shadow.read(&who.access(offset, N));
+            result.map_err(|conflict| self.explain(who, "read", conflict))?;
+        }
+        let mut out = [0; N];
+        out.copy_from_slice(&self.shared[start..start + N]);
+        Ok(out)
+    }
+
+    #[inline]
+    pub(crate) fn shared_store<const N: usize>(&mut self, who: Who, offset: u64, data: [u8; N]) -> Checked {
+        let start = self.shared_range(who, offset, N)?;
+        if self.shadow.is_active() {
+            let same = self.shared[start..start + N] == data;
+            self.shared_touch(who, offset, N, if same { Write::Same } else { Write::Store })?;
+        }
+        self.shared[start..start + N].copy_from_slice(&data);
+        Ok(())
+    }
+
+    /// Replaces `N` bytes by `update` of them and returns what was there.
+    pub(crate) fn shared_atomic<const N: usize>(
+        &mut self,
+        who: Who,
+        offset: u64,
+        update: impl FnOnce([u8; N]) -> [u8; N],
+    ) -> Checked<[u8; N]> {
+        let start = self.shared_range(who, offset, N)?;
+        self.shared_touch(who, offset, N, Write::Atomic)?;
+        let mut old = [0; N];
+        old.copy_from_slice(&self.shared[start..start + N]);
+        self.shared[start..start + N].copy_from_slice(&update(old));
+        Ok(old)
+    }
+
+    /// Checks a write without making it.
+    pub(crate) fn shared_touch(&mut self, who: Who, offset: u64, bytes: usize, how: Write) -> Checked {
+        self.shared_range(who, offset, bytes)?;
+        if !self.shadow.is_active() {
+            return Ok(());
+        }
+        let result = self.shadow.write(&who.access(offset, bytes), how);
+        result.map_err(|conflict| self.explain(who, "write", conflict))
+    }
+
+    /// Makes a write that has been checked.
+    pub(crate) fn shared_put(&mut self, offset: u64, data: &[u8]) {
+        self.shared[offset as usize..][..data.len()].copy_from_slice(data);
+    }
+
+    #[cold]
+    fn explain(&self, who: Who, what: &str, conflict: Conflict) -> Box<RawFault> {
+        let me = who.warp * 32 + who.lane;
+        let offset = conflict.offset;
+        let other = conflict.other.map(|(thread, pc)| {
+            let thread = thread.map_or("several threads".to_owned(), |thread| format!("thread {thread}"));
+            let site = &self.kernel.sites[pc as usize];
+            let source = self.kernel.source(pc as usize).map_or(String::new(), |source| format!("{source}, "));
+            format!("{thread} ({source}PTX line {}: {})", site.line, site.text)
+        });
+        let other = other.unwrap_or_default();
+        let message = match conflict.kind {
+            FaultKind::ReadAfterWrite => {
+                format!(
+                    "shared race, read after write: thread {me} reads offset {offset}, no barrier since {other} wrote"
+                )
+            }
+            FaultKind::WriteAfterRead => {
+                format!(
+                    "shared race, write after read: thread {me} writes offset {offset}, no barrier since {other} read"
+                )
+            }
+            FaultKind::WriteAfterWrite => {
+                format!(
+                    "shared race, write after write: thread {me} writes offset {offset}, no barrier since {other} wrote"
+                )
+            }
+            FaultKind::PendingCopy => {
+                format!(
+                    "shared {what} at offset {offset} by thread {me} while the cp.async of {other} is not waited for"
+                )
+            }
+            _ => format!("uninitialised shared {what} at offset {offset} by thread {me}"),
+        };
+        RawFault::at_lane(conflict.kind, who.lane, message)
+    }
+
+    #[inline]
+    pub(crate) fn global_load<const N: usize>(&mut self, lane: usize, address: u64) -> Checked<[u8; N]> {
+        match self.memory.load(address, self.options.uninitialised_global) {
+            Ok(data) => Ok(data),
+            Err(error) => Err(self.global_fault("load", lane, address, N, error)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn global_store<const N: usize>(&mut self, lane: usize, address: u64, data: [u8; N]) -> Checked {
+        match self.memory.store(address, data) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.global_fault("store", lane, address, N, error)),
+        }
+    }
+
+    /// An error unless the bytes can be loaded.
+    pub(crate) fn global_check(&self, lane: usize, address: u64, bytes: usize) -> Checked {
+        self.memory
+            .check(address, bytes, self.options.uninitialised_global)
+            .map_err(|error| self.global_fault("load", lane, address, bytes, error))
+    }
+
+    /// Loads as many bytes as `out` has.
+    pub(crate) fn global_copy(&mut self, lane: usize, address: u64, out: &mut [u8]) -> Checked {
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.global_check(lane, address, out.len())?;
+        self.stats.global_load_bytes += out.len() as u64;
+        self.memory
+            .read(address, out)
+            .map_err(|_| self.global_fault("load", lane, address, out.len(), AccessError::OutOfBounds))
+    }
+
+    #[cold]
+    fn global_fault(&self, what: &str, lane: usize, address: u64, bytes: usize, error: AccessError) -> Box<RawFault> {
+        let (kind, text) = match error {
+            AccessError::OutOfBounds => (FaultKind::OutOfBounds, "out of bounds"),
+            AccessError::Uninitialised => (FaultKind::Uninitialised, "of uninitialised memory"),
+        };
+        let nearest = self.memory.nearest(address);
+        RawFault::at_lane(kind, lane, format!("global {what} of {bytes} bytes {text} at {address:#x}: {nearest}"))
+    }
+
+    /// Counts a warp's shared access.
+    #[inline]
+    pub(crate) fn count_shared(&mut self, addresses: &Row<u64>, mask: u32, bytes: u32) {
+        self.stats.shared_accesses += 1;
+        if self.options.bank_conflicts {
+            self.stats.bank_conflict_passes += excess_passes(addresses, mask, bytes);
+        }
+    }
+}
+
+impl Cx<'_, '_> {
+    #[inline]
+    pub(crate) fn who(&self, lane: usize) -> Who {
+        Who { warp: self.core.id, lane, pc: self.pc }
+    }
+
+    /// Range of `lane`'s local memory.
+    pub(crate) fn local_range(&self, lane: usize, offset: u64, bytes: usize) -> Checked<std::ops::Range<usize>> {
+        let size = self.block.kernel.local_bytes as usize;
+        let start = offset as usize;
+        if offset > size as u64 || bytes > size - start {
+            let message = format!("local access of {bytes} bytes out of bounds: offset {offset} of {size} bytes");
+            return Err(RawFault::at_lane(FaultKind::OutOfBounds, lane, message));
+        }
+        let start = lane * size + start;
+        Ok(start..start + bytes)
+    }
+
+    /// An error unless `address` is a multiple of `bytes`.
+    #[inline]
+    pub(crate) fn aligned(lane: usize, address: u64, bytes: usize, space: Space) -> Checked {
+        if address & (bytes as u64 - 1) == 0 {
+            return Ok(());
+        }
+        let message = format!("misaligned {} access of {bytes} bytes at {address:#x}", space.name());
+        Err(RawFault::at_lane(FaultKind::Misaligned, lane, message))
+    }
+}

@@ -1,0 +1,73 @@
+//! Shared-memory bank conflicts.
+
+use crate::regs::{Row, lanes};
+
+const BANKS: usize = 32;
+
+/// How many more passes than necessary a warp's shared access takes.
+///
+/// Memory has 32 banks of 4 bytes. One pass serves 128 bytes: all lanes for accesses up to 4 bytes, half a warp for 8,
+/// a quarter for 16. Within a pass, distinct words in one bank are served one after another; equal words at once.
+pub(crate) fn excess_passes(addresses: &Row<u64>, mask: u32, bytes: u32) -> u64 {
+    let words = (bytes / 4).max(1) as usize;
+    let lanes_per_pass = 32 / words;
+    let mut excess = 0;
+    for first in (0..32).step_by(lanes_per_pass) {
+        let group = mask & ((u64::from(u32::MAX) >> (32 - lanes_per_pass)) << first) as u32;
+        excess += passes(addresses, group, words).saturating_sub(1);
+    }
+    excess
+}
+
+fn passes(addresses: &Row<u64>, group: u32, words: usize) -> u64 {
+    let mut seen = [u64::MAX; BANKS];
+    let mut conflict = false;
+    for lane in lanes(group) {
+        for word in (addresses[lane] / 4)..(addresses[lane] / 4 + words as u64) {
+            let bank = &mut seen[word as usize % BANKS];
+            conflict |= *bank != u64::MAX && *bank != word;
+            *bank = word;
+        }
+    }
+    if conflict { slow_passes(addresses, group, words) } else { u64::from(group != 0) }
+}
+
+fn slow_passes(addresses: &Row<u64>, group: u32, words: usize) -> u64 {
+    let mut all: Vec<u64> =
+        lanes(group).flat_map(|lane| (0..words as u64).map(move |word| addresses[lane] / 4 + word)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let mut per_bank = [0; BANKS];
+    for word in all {
+        per_bank[word as usize % BANKS] += 1;
+    }
+    per_bank.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strided(stride: u64) -> Row<u64> {
+        std::array::from_fn(|lane| lane as u64 * stride)
+    }
+
+    #[test]
+    fn strides_of_words_conflict_as_their_common_divisor_with_32() {
+        assert_eq!(excess_passes(&strided(4), u32::MAX, 4), 0);
+        assert_eq!(excess_passes(&strided(8), u32::MAX, 4), 1);
+        assert_eq!(excess_passes(&strided(128), u32::MAX, 4), 31);
+        assert_eq!(excess_passes(&strided(132), u32::MAX, 4), 0);
+        assert_eq!(excess_passes(&[64; 32], u32::MAX, 4), 0, "one word for all is a broadcast");
+    }
+
+    #[test]
+    fn wide_accesses_are_served_in_parts_of_a_warp() {
+        assert_eq!(excess_passes(&strided(8), u32::MAX, 8), 0);
+        assert_eq!(excess_passes(&strided(16), u32::MAX, 16), 0);
+        // 8 rows of 64 bytes: two rows share each group of banks, so four passes instead of one per quarter.
+        assert_eq!(excess_passes(&strided(64), u32::MAX, 16), 4 * 3);
+        assert_eq!(excess_passes(&strided(80), u32::MAX, 16), 0);
+        assert_eq!(excess_passes(&strided(64), 1, 16), 0);
+    }
+}

@@ -1,0 +1,4 @@
+//! What is watched while a kernel runs.
+
+pub(crate) mod bank;
+pub(crate) mod race;

@@ -1,0 +1,269 @@
+//! Shared-memory races: every access is compared with those that no barrier orders before it.
+//!
+//! Each warp has a clock that ticks at its barriers. `seen[w][v]` is the first tick of warp `v` that is *not* known to
+//! have ended before what warp `w` does now. An earlier access by `v` at tick `t` is ordered before `w` exactly if
+//! `t < seen[w][v]`. A block barrier joins the clocks of all who meet; `bar.warp.sync` ticks one warp's own.
+
+use crate::error::FaultKind;
+
+const NOBODY: u16 = u16::MAX;
+/// Several lanes of one warp, or several warps, have read.
+const SEVERAL: u16 = u16::MAX - 1;
+const WARPS: usize = 32;
+
+/// What is known of one granule of shared memory.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    writer: u16,
+    reader: u16,
+    write_tick: u32,
+    read_tick: u32,
+    /// Bit per warp that read since the last write.
+    read_warps: u32,
+    write_pc: u32,
+    read_pc: u32,
+    /// The last write was an atomic.
+    atomic: bool,
+    /// `cp.async` operations under way to this granule.
+    pending: u8,
+    initialised: bool,
+}
+
+const FRESH: Cell = Cell {
+    writer: NOBODY,
+    reader: NOBODY,
+    write_tick: 0,
+    read_tick: 0,
+    read_warps: 0,
+    write_pc: 0,
+    read_pc: 0,
+    atomic: false,
+    pending: 0,
+    initialised: false,
+};
+
+impl Cell {
+    /// Whether another thread wrote, with nothing that orders that before `thread`.
+    #[inline]
+    fn written_unordered(&self, thread: u16, seen: &[u32; WARPS]) -> bool {
+        self.writer != NOBODY && self.writer != thread && self.write_tick >= seen[usize::from(self.writer / 32)]
+    }
+
+    /// Whether another thread read, with nothing that orders that before `thread`.
+    #[inline]
+    fn read_unordered(&self, thread: u16, seen: &[u32; WARPS]) -> bool {
+        let warp = usize::from(thread / 32);
+        let own = self.read_warps >> warp & 1 != 0 && self.reader != thread && self.read_tick >= seen[warp];
+        own || any_unordered(self.read_warps & !(1 << warp), self.read_tick, seen)
+    }
+
+    /// Which rule a write by `thread` breaks.
+    #[inline]
+    fn judge_write(&self, thread: u16, how: Write, seen: &[u32; WARPS]) -> Option<FaultKind> {
+        let copying = self.pending > u8::from(how == Write::CopyDone);
+        if copying && (how != Write::CopyIssue || self.writer != thread) {
+            return Some(FaultKind::PendingCopy);
+        }
+        let harmless = how == Write::Same || (how == Write::Atomic && self.atomic);
+        if !harmless && self.written_unordered(thread, seen) {
+            return Some(FaultKind::WriteAfterWrite);
+        }
+        self.read_unordered(thread, seen).then_some(FaultKind::WriteAfterRead)
+    }
+}
+
+/// Who accesses what, from where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) warp: usize,
+    pub(crate) lane: usize,
+    pub(crate) pc: u32,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u32,
+}
+
+impl Access {
+    fn thread(&self) -> u16 {
+        (self.warp * 32 + self.lane) as u16
+    }
+}
+
+/// How a write is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// A store that changes the contents.
+    Store,
+    /// A store of what is there already: harmless to other writers.
+    Same,
+    Atomic,
+    /// The start of a `cp.async`.
+    CopyIssue,
+    /// Its completion, at the wait.
+    CopyDone,
+}
+
+/// A rule broken, and by which earlier access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    pub(crate) kind: FaultKind,
+    pub(crate) offset: u64,
+    /// Thread and instruction of the earlier access; no thread if there were several.
+    pub(crate) other: Option<(Option<u32>, u32)>,
+}
+
+/// Which rules to hold accesses to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) races: bool,
+    pub(crate) uninitialised: bool,
+}
+
+/// Shadow of a block's shared memory.
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    cells: Vec<Cell>,
+    shift: u32,
+    rules: Rules,
+    seen: [[u32; WARPS]; WARPS],
+}
+
+impl Shadow {
+    /// For `bytes` bytes, in granules of `1 << shift`.
+    pub(crate) fn new(bytes: usize, shift: u32, rules: Rules) -> Self {
+        let cells = if rules.races || rules.uninitialised { bytes.div_ceil(1 << shift) } else { 0 };
+        Self { cells: vec![FRESH; cells], shift, rules, seen: [[1; WARPS]; WARPS] }
+    }
+
+    /// Whether there is anything to check.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        !self.cells.is_empty()
+    }
+
+    /// Forgets everything, for the next block.
+    pub(crate) fn reset(&mut self) {
+        self.cells.fill(FRESH);
+        self.seen = [[1; WARPS]; WARPS];
+    }
+
+    /// The warps in `members` have met at a barrier.
+    pub(crate) fn join(&mut self, members: u32) {
+        let of = |warp: &usize| members >> warp & 1 != 0;
+        let mut joined = [0; WARPS];
+        for warp in (0..WARPS).filter(of) {
+            for (known, seen) in joined.iter_mut().zip(&self.seen[warp]) {
+                *known = (*known).max(*seen);
+            }
+        }
+        let tick = (0..WARPS).filter(of).map(|warp| self.seen[warp][warp]).max().unwrap_or(0) + 1;
+        for warp in (0..WARPS).filter(of) {
+            joined[warp] = tick;
+        }
+        for warp in (0..WARPS).filter(of) {
+            self.seen[warp] = joined;
+        }
+    }
+
+    /// The lanes of `warp` have met.
+    pub(crate) fn tick(&mut self, warp: usize) {
+        self.seen[warp][warp] += 1;
+    }
+
+    fn granules(&self, access: &Access) -> std::ops::Range<usize> {
+        let last = access.offset + u64::from(access.bytes) - 1;
+        (access.offset >> self.shift) as usize..(last >> self.shift) as usize + 1
+    }
+
+    fn conflict(&self, kind: FaultKind, granule: usize, other: Option<(u16, u32)>) -> Conflict {
+        let other = other.map(|(thread, pc)| ((thread < SEVERAL).then_some(u32::from(thread)), pc));
+        Conflict { kind, offset: (granule as u64) << self.shift, other }
+    }
+
+    /// Checks and records a read.
+    pub(crate) fn read(&mut self, access: &Access) -> Result<(), Conflict> {
+        let (thread, warp) = (access.thread(), access.warp);
+        let seen = self.seen[warp];
+        for granule in self.granules(access) {
+            let cell = self.cells[granule];
+            if self.rules.races {
+                let kind = if cell.pending != 0 {
+                    Some(FaultKind::PendingCopy)
+                } else {
+                    cell.written_unordered(thread, &seen).then_some(FaultKind::ReadAfterWrite)
+                };
+                if let Some(kind) = kind {
+                    return Err(self.conflict(kind, granule, Some((cell.writer, cell.write_pc))));
+                }
+            }
+            if self.rules.uninitialised && !cell.initialised {
+                return Err(self.conflict(FaultKind::Uninitialised, granule, None));
+            }
+            let now = seen[warp];
+            let bit = 1 << warp;
+            let cell = &mut self.cells[granule];
+            if cell.read_warps == bit && cell.read_tick == now {
+                if cell.reader != thread {
+                    cell.reader = SEVERAL;
+                }
+            } else if !any_unordered(cell.read_warps & !bit, cell.read_tick, &seen) {
+                // All earlier readers come before this one; whoever is ordered after it is ordered after them.
+                cell.read_warps = bit;
+                cell.read_tick = now;
+                cell.reader = thread;
+            } else {
+                cell.read_warps |= bit;
+                cell.read_tick = cell.read_tick.max(now);
+                cell.reader = SEVERAL;
+            }
+            cell.read_pc = access.pc;
+        }
+        Ok(())
+    }
+
+    /// Checks and records a write.
+    pub(crate) fn write(&mut self, access: &Access, how: Write) -> Result<(), Conflict> {
+        let (thread, warp) = (access.thread(), access.warp);
+        let seen = self.seen[warp];
+        for granule in self.granules(access) {
+            let cell = self.cells[granule];
+            if self.rules.races
+                && let Some(kind) = cell.judge_write(thread, how, &seen)
+            {
+                let other = match kind {
+                    FaultKind::WriteAfterRead => (cell.reader, cell.read_pc),
+                    _ => (cell.writer, cell.write_pc),
+                };
+                return Err(self.conflict(kind, granule, Some(other)));
+            }
+            if self.rules.uninitialised && how == Write::Atomic && !cell.initialised {
+                return Err(self.conflict(FaultKind::Uninitialised, granule, None));
+            }
+            let cell = &mut self.cells[granule];
+            cell.writer = thread;
+            cell.write_tick = seen[warp];
+            cell.write_pc = access.pc;
+            cell.read_warps = 0;
+            cell.atomic = how == Write::Atomic;
+            match how {
+                Write::CopyIssue => cell.pending = cell.pending.saturating_add(1),
+                Write::CopyDone => cell.pending = cell.pending.saturating_sub(1),
+                Write::Store | Write::Same | Write::Atomic => {}
+            }
+            cell.initialised |= how != Write::CopyIssue;
+        }
+        Ok(())
+    }
+}
+
+/// Whether one of `warps` is not known to be past `tick`.
+#[inline]
+fn any_unordered(warps: u32, tick: u32, seen: &[u32; WARPS]) -> bool {
+    let mut rest = warps;
+    while rest != 0 {
+        if tick >= seen[rest.trailing_zeros() as usize] {
+            return true;
+        }
+        rest &= rest - 1;
+    }
+    false
+}

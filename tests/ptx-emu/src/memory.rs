@@ -1,0 +1,297 @@
+//! Device memory: allocations in an address space of their own, so that a wild address is an error and never a crash.
+
+use std::cell::Cell;
+
+use crate::error::MemoryError;
+
+/// Distance between allocations. No memory stands behind the gaps, and freed addresses are never handed out again, so
+/// an access past an end or after a free meets nothing.
+const RED_ZONE: u64 = 1 << 20;
+const ALIGNMENT: u64 = 256;
+const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+/// What fresh memory holds: neither zero nor a plausible number.
+const FRESH: u8 = 0xcd;
+
+/// The memory of one device.
+///
+/// Addresses are only meaningful to this value. Every byte knows whether it has been written.
+#[derive(Debug)]
+pub struct Memory {
+    /// By address, ascending.
+    allocations: Vec<Allocation>,
+    next: u64,
+    used: u64,
+    capacity: u64,
+    /// Where the last access went: the next one mostly goes there too.
+    last: Cell<usize>,
+}
+
+#[derive(Debug)]
+struct Allocation {
+    base: u64,
+    bytes: Vec<u8>,
+    /// One bit per byte: written.
+    written: Vec<u64>,
+}
+
+impl Allocation {
+    fn contains(&self, address: u64, bytes: u64) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        let size = self.bytes.len() as u64;
+        offset <= size && bytes <= size - offset
+    }
+
+    /// Marks a range as written.
+    fn mark(&mut self, start: usize, bytes: usize) {
+        for word in start / 64..(start + bytes).div_ceil(64) {
+            self.written[word] |= word_mask(word, start, bytes);
+        }
+    }
+
+    fn is_written(&self, start: usize, bytes: usize) -> bool {
+        (start / 64..(start + bytes).div_ceil(64)).all(|word| {
+            let mask = word_mask(word, start, bytes);
+            self.written[word] & mask == mask
+        })
+    }
+}
+
+/// The bits of `word` that belong to the range.
+fn word_mask(word: usize, start: usize, bytes: usize) -> u64 {
+    let from = start.saturating_sub(word * 64).min(64);
+    let to = (start + bytes - word * 64).min(64);
+    let below = |bit: usize| if bit == 64 { u64::MAX } else { (1 << bit) - 1 };
+    below(to) & !below(from)
+}
+
+/// Why a device-side access failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AccessError {
+    OutOfBounds,
+    Uninitialised,
+}
+
+impl Default for Memory {
+    /// 4 GiB.
+    fn default() -> Self {
+        Self::with_capacity(4 << 30)
+    }
+}
+
+impl Memory {
+    /// An empty memory that refuses to grow beyond `capacity` bytes.
+    #[must_use]
+    pub fn with_capacity(capacity: u64) -> Self {
+        Self { allocations: Vec::new(), next: FIRST_ADDRESS, used: 0, capacity, last: Cell::new(0) }
+    }
+
+    /// Bytes allocated.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Bytes that can be allocated in all.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Allocates `bytes` bytes at a multiple of 256; they count as uninitialised.
+    pub fn alloc(&mut self, bytes: usize) -> Result<u64, MemoryError> {
+        let size = bytes as u64;
+        let free = self.capacity - self.used;
+        if size > free {
+            return Err(MemoryError::OutOfMemory { requested: size, free, capacity: self.capacity });
+        }
+        let base = self.next;
+        self.next = (base + size + RED_ZONE).next_multiple_of(ALIGNMENT);
+        self.used += size;
+        self.allocations.push(Allocation { base, bytes: vec![FRESH; bytes], written: vec![0; bytes.div_ceil(64)] });
+        Ok(base)
+    }
+
+    /// Frees the allocation that starts at `address`.
+    pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        let index = self
+            .allocations
+            .binary_search_by_key(&address, |allocation| allocation.base)
+            .map_err(|_| MemoryError::NotAnAllocation { address })?;
+        let freed = self.allocations.remove(index);
+        self.used -= freed.bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Start and length of the allocation that `address` lies in.
+    #[must_use]
+    pub fn allocation_of(&self, address: u64) -> Option<(u64, usize)> {
+        let found = &self.allocations[self.find(address, 1)?];
+        Some((found.base, found.bytes.len()))
+    }
+
+    /// Copies `data` to the device.
+    pub fn write(&mut self, address: u64, data: &[u8]) -> Result<(), MemoryError> {
+        let range = self.range(address, data.len())?;
+        let allocation = &mut self.allocations[range.index];
+        allocation.bytes[range.start..][..data.len()].copy_from_slice(data);
+        allocation.mark(range.start, data.len());
+        Ok(())
+    }
+
+    /// Copies from the device. Uninitialised bytes read as `0xcd`.
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let range = self.range(address, out.len())?;
+        out.copy_from_slice(&self.allocations[range.index].bytes[range.start..][..out.len()]);
+        Ok(())
+    }
+
+    /// Copies within the device; the ranges may overlap. What is uninitialised stays so.
+    pub fn copy(&mut self, to: u64, from: u64, bytes: usize) -> Result<(), MemoryError> {
+        let (to, from) = (self.range(to, bytes)?, self.range(from, bytes)?);
+        let source = &self.allocations[from.index];
+        let data = source.bytes[from.start..][..bytes].to_vec();
+        let written: Vec<bool> = (from.start..from.start + bytes).map(|at| source.is_written(at, 1)).collect();
+        let target = &mut self.allocations[to.index];
+        target.bytes[to.start..][..bytes].copy_from_slice(&data);
+        for (at, written) in (to.start..).zip(written) {
+            let bit = 1 << (at % 64);
+            if written {
+                target.written[at / 64] |= bit;
+            } else {
+                target.written[at / 64] &= !bit;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `pattern` `count` times; a memset of 1, 2 or 4 byte units.
+    pub fn fill(&mut self, address: u64, pattern: &[u8], count: usize) -> Result<(), MemoryError> {
+        self.write(address, &pattern.repeat(count))
+    }
+
+    fn range(&self, address: u64, bytes: usize) -> Result<Range, MemoryError> {
+        let index = self.find(address, bytes as u64).ok_or_else(|| MemoryError::OutOfBounds {
+            address,
+            bytes: bytes as u64,
+            nearest: self.nearest(address),
+        })?;
+        Ok(Range { index, start: (address - self.allocations[index].base) as usize })
+    }
+
+    #[inline]
+    fn find(&self, address: u64, bytes: u64) -> Option<usize> {
+        let last = self.last.get();
+        if self.allocations.get(last).is_some_and(|allocation| allocation.contains(address, bytes)) {
+            return Some(last);
+        }
+        let index = self.allocations.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
+        self.last.set(index);
+        self.allocations[index].contains(address, bytes).then_some(index)
+    }
+
+    /// Says in words which allocation `address` is next to.
+    pub(crate) fn nearest(&self, address: u64) -> String {
+        let index = self.allocations.partition_point(|allocation| allocation.base <= address);
+        let before = index.checked_sub(1).map(|index| &self.allocations[index]);
+        let after = self.allocations.get(index);
+        let distance_before = before.map(|found| address - found.base);
+        let distance_after = after.map(|found| found.base - address);
+        match (before, after) {
+            (Some(found), _) if distance_after.is_none_or(|after| distance_before <= Some(after + RED_ZONE)) => {
+                let (base, size) = (found.base, found.bytes.len());
+                format!("byte {} of the {size} byte allocation at {base:#x}", address - base)
+            }
+            (_, Some(found)) => {
+                format!(
+                    "{} bytes before the {} byte allocation at {:#x}",
+                    found.base - address,
+                    found.bytes.len(),
+                    found.base
+                )
+            }
+            _ => "there are no allocations".to_owned(),
+        }
+    }
+
+    /// Whether the device may load a range.
+    pub(crate) fn check(&self, address: u64, bytes: usize, check_written: bool) -> Result<(), AccessError> {
+        let index = self.find(address, bytes as u64).ok_or(AccessError::OutOfBounds)?;
+        let allocation = &self.allocations[index];
+        let start = (address - allocation.base) as usize;
+        if check_written && !allocation.is_written(start, bytes) { Err(AccessError::Uninitialised) } else { Ok(()) }
+    }
+
+    /// A device-side load of `N` bytes.
+    #[inline]
+    pub(crate) fn load<const N: usize>(&self, address: u64, check_written: bool) -> Result<[u8; N], AccessError> {
+        let index = self.find(address, N as u64).ok_or(AccessError::OutOfBounds)?;
+        let allocation = &self.allocations[index];
+        let start = (address - allocation.base) as usize;
+        if check_written && !allocation.is_written(start, N) {
+            return Err(AccessError::Uninitialised);
+        }
+        let mut out = [0; N];
+        out.copy_from_slice(&allocation.bytes[start..start + N]);
+        Ok(out)
+    }
+
+    /// A device-side store of `N` bytes.
+    #[inline]
+    pub(crate) fn store<const N: usize>(&mut self, address: u64, data: [u8; N]) -> Result<(), AccessError> {
+        let index = self.find(address, N as u64).ok_or(AccessError::OutOfBounds)?;
+        let allocation = &mut self.allocations[index];
+        let start = (address - allocation.base) as usize;
+        allocation.bytes[start..start + N].copy_from_slice(&data);
+        allocation.mark(start, N);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Range {
+    index: usize,
+    start: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_bits_follow_ranges_across_words() {
+        let mut allocation = Allocation { base: 0, bytes: vec![0; 200], written: vec![0; 4] };
+        allocation.mark(60, 10);
+        assert!(allocation.is_written(60, 10) && allocation.is_written(64, 6));
+        assert!(!allocation.is_written(59, 2) && !allocation.is_written(69, 2));
+        allocation.mark(0, 200);
+        assert!(allocation.is_written(0, 200));
+    }
+
+    #[test]
+    fn ranges_are_checked_and_freed_addresses_stay_dead() {
+        let mut memory = Memory::with_capacity(1000);
+        let a = memory.alloc(100).unwrap();
+        let b = memory.alloc(100).unwrap();
+        assert!(a % 256 == 0 && b >= a + 100 + RED_ZONE);
+        memory.write(a + 90, &[1; 10]).unwrap();
+        let error = memory.write(a + 91, &[1; 10]).unwrap_err().to_string();
+        assert!(error.contains("byte 91 of the 100 byte allocation"), "{error}");
+        memory.free(a).unwrap();
+        assert_eq!(memory.free(a), Err(MemoryError::NotAnAllocation { address: a }));
+        assert!(memory.read(a, &mut [0]).is_err());
+        assert_ne!(memory.alloc(100).unwrap(), a);
+        assert!(matches!(memory.alloc(900), Err(MemoryError::OutOfMemory { free: 800, .. })));
+    }
+
+    #[test]
+    fn a_copy_carries_what_is_uninitialised() {
+        let mut memory = Memory::default();
+        let a = memory.alloc(16).unwrap();
+        let b = memory.alloc(16).unwrap();
+        memory.fill(a, &[1, 2], 4).unwrap();
+        memory.copy(b + 4, a, 12).unwrap();
+        assert_eq!(memory.load::<8>(b + 4, true), Ok([1, 2, 1, 2, 1, 2, 1, 2]));
+        assert_eq!(memory.load::<4>(b + 12, true), Err(AccessError::Uninitialised));
+        assert_eq!(memory.load::<4>(b + 12, false), Ok([FRESH; 4]));
+    }
+}

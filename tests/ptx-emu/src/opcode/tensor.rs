@@ -1,0 +1,200 @@
+//! `ldmatrix` and `mma`.
+
+use super::{Access, Members, Run, Slot, Table};
+use crate::block::Cx;
+use crate::error::Checked;
+use crate::fma::{M, N, multiply};
+use crate::half::{from_bf16, from_e4m3, from_f16};
+use crate::program::{Args, Reg};
+use crate::regs::{LANES, Regs, Row};
+use crate::ty::{Space, Ty};
+
+const WHOLE_WARP: Members = Members::Warp { full: true };
+
+pub(super) fn register(table: &mut Table) {
+    let loads: [(u8, Access, Access); 3] = [
+        (1, load_matrices::<1, false>, load_matrices::<1, true>),
+        (2, load_matrices::<2, false>, load_matrices::<2, true>),
+        (4, load_matrices::<4, false>, load_matrices::<4, true>),
+    ];
+    for space in ["shared", "shared::cta"] {
+        for (count, plain, transposed) in loads {
+            let slots = [Slot::DstVec(Ty::B32, count), Slot::Addr];
+            for (infix, run) in [("", plain), (".trans", transposed)] {
+                let name = format!("ldmatrix.sync.aligned.m8n8.x{count}{infix}.{space}.b16");
+                table.add_access(name, &slots, Space::Shared, 16, Run::Collective(WHOLE_WARP, run));
+            }
+        }
+    }
+    let floats =
+        [Slot::DstVec(Ty::F32, 4), Slot::SrcVec(Ty::B32, 4), Slot::SrcVec(Ty::B32, 2), Slot::SrcVec(Ty::F32, 4)];
+    table.add(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+        &floats,
+        Run::Collective(WHOLE_WARP, |cx, args, _| {
+            multiply_floats::<16, 2>(cx, args, |word| [from_bf16(word as u16), from_bf16((word >> 16) as u16)])
+        }),
+    );
+    table.add(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        &floats,
+        Run::Collective(WHOLE_WARP, |cx, args, _| {
+            multiply_floats::<16, 2>(cx, args, |word| [from_f16(word as u16), from_f16((word >> 16) as u16)])
+        }),
+    );
+    table.add(
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
+        &floats,
+        Run::Collective(WHOLE_WARP, |cx, args, _| {
+            multiply_floats::<32, 4>(cx, args, |word| word.to_le_bytes().map(from_e4m3))
+        }),
+    );
+    let integers =
+        [Slot::DstVec(Ty::S32, 4), Slot::SrcVec(Ty::B32, 4), Slot::SrcVec(Ty::B32, 2), Slot::SrcVec(Ty::S32, 4)];
+    table.add(
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
+        &integers,
+        Run::Collective(WHOLE_WARP, |cx, args, _| {
+            multiply_integers(cx, args);
+            Ok(())
+        }),
+    );
+}
+
+/// Loads `COUNT` 8 by 8 matrices of 16-bit elements. Lane `8 q + r` holds the address of row `r` of matrix `q`; lane `l`
+/// receives elements `2 (l % 4)` and the next of row `l / 4`, or of column `l / 4` if transposed.
+fn load_matrices<const COUNT: usize, const TRANSPOSED: bool>(cx: &mut Cx<'_, '_>, args: &Args, _: u32) -> Checked {
+    let addresses = cx.core.regs.addresses(args, COUNT, args.imm[0]);
+    let givers = ((1_u64 << (8 * COUNT)) - 1) as u32;
+    cx.block.count_shared(&addresses, givers, 16);
+    for matrix in 0..COUNT {
+        let mut rows = [[0; 8]; 8];
+        for (row, elements) in rows.iter_mut().enumerate() {
+            let lane = matrix * 8 + row;
+            Cx::aligned(lane, addresses[lane], 16, Space::Shared)?;
+            let bytes: [u8; 16] = cx.block.shared_load(cx.who(lane), addresses[lane])?;
+            for (element, pair) in elements.iter_mut().zip(bytes.chunks_exact(2)) {
+                *element = u32::from(u16::from_le_bytes([pair[0], pair[1]]));
+            }
+        }
+        let out: Row<u32> = std::array::from_fn(|lane| {
+            let (group, first) = (lane / 4, lane % 4 * 2);
+            if TRANSPOSED {
+                rows[first][group] | rows[first + 1][group] << 16
+            } else {
+                rows[group][first] | rows[group][first + 1] << 16
+            }
+        });
+        cx.core.regs.set::<u32>(args.r[matrix], u32::MAX, &out);
+    }
+    Ok(())
+}
+
+/// Where the operands of `mma` are among the registers of an instruction.
+const A: usize = 4;
+const B: usize = 8;
+const C: usize = 10;
+
+/// Calls `put(row, k, word)` with each register word of A; it holds the elements from column `k` on.
+///
+/// Lane `l` has group `g = l / 4` and place `t = l % 4`. Register `q` covers rows `g` or, if odd, `g + 8`, and of the
+/// depth the first or, from 2 on, the second half; its elements start at `t` times their number.
+#[inline(always)]
+fn each_of_a<const K: usize, const PACK: usize>(regs: &Regs, args: &Args, mut put: impl FnMut(usize, usize, u32)) {
+    for q in 0..4 {
+        let words = regs.get::<u32>(args.r[A + q]);
+        for (lane, &word) in words.iter().enumerate() {
+            put(q % 2 * 8 + lane / 4, q / 2 * (K / 2) + lane % 4 * PACK, word);
+        }
+    }
+}
+
+/// As `each_of_a`, with `put(k, column, word)`: the column is the group.
+#[inline(always)]
+fn each_of_b<const K: usize, const PACK: usize>(regs: &Regs, args: &Args, mut put: impl FnMut(usize, usize, u32)) {
+    for q in 0..2 {
+        let words = regs.get::<u32>(args.r[B + q]);
+        for (lane, &word) in words.iter().enumerate() {
+            put(q * (K / 2) + lane % 4 * PACK, lane / 4, word);
+        }
+    }
+}
+
+/// Row and column of register `q` of lane `lane` in C and D.
+#[inline(always)]
+fn place_in_c(q: usize, lane: usize) -> (usize, usize) {
+    (q / 2 * 8 + lane / 4, lane % 4 * 2 + q % 2)
+}
+
+/// `PACK` elements of a word, `K` deep.
+#[inline(always)]
+fn multiply_floats<const K: usize, const PACK: usize>(
+    cx: &mut Cx<'_, '_>,
+    args: &Args,
+    unpack: impl Fn(u32) -> [f32; PACK],
+) -> Checked {
+    cx.block.stats.matrix_instructions += 1;
+    let regs = &mut cx.core.regs;
+    let mut a = [[0.0; K]; M];
+    each_of_a::<K, PACK>(regs, args, |row, k, word| a[row][k..k + PACK].copy_from_slice(&unpack(word)));
+    let mut b = [[0.0; N]; K];
+    each_of_b::<K, PACK>(regs, args, |k, column, word| {
+        for (index, value) in unpack(word).into_iter().enumerate() {
+            b[k + index][column] = value;
+        }
+    });
+    let mut c = [[0.0; N]; M];
+    for q in 0..4 {
+        let words = regs.get::<f32>(args.r[C + q]);
+        for (lane, &word) in words.iter().enumerate() {
+            let (row, column) = place_in_c(q, lane);
+            c[row][column] = f32::from_bits(word);
+        }
+    }
+    multiply(&a, &b, &mut c);
+    put_c(regs, &args.r[..4], |row, column| c[row][column].to_bits());
+    Ok(())
+}
+
+fn multiply_integers(cx: &mut Cx<'_, '_>, args: &Args) {
+    cx.block.stats.matrix_instructions += 1;
+    let regs = &mut cx.core.regs;
+    let mut a = [[0_i32; 32]; M];
+    each_of_a::<32, 4>(regs, args, |row, k, word| {
+        a[row][k..k + 4].copy_from_slice(&word.to_le_bytes().map(|byte| i32::from(byte as i8)));
+    });
+    let mut b = [[0_i32; N]; 32];
+    each_of_b::<32, 4>(regs, args, |k, column, word| {
+        for (index, byte) in word.to_le_bytes().into_iter().enumerate() {
+            b[k + index][column] = i32::from(byte as i8);
+        }
+    });
+    let mut c = [[0_i32; N]; M];
+    for q in 0..4 {
+        let words = regs.get::<i32>(args.r[C + q]);
+        for (lane, &word) in words.iter().enumerate() {
+            let (row, column) = place_in_c(q, lane);
+            c[row][column] = word as i32;
+        }
+    }
+    for (sums, row) in c.iter_mut().zip(&a) {
+        for (&factor, column) in row.iter().zip(&b) {
+            for (sum, &value) in sums.iter_mut().zip(column) {
+                *sum = sum.wrapping_add(factor * value);
+            }
+        }
+    }
+    put_c(regs, &args.r[..4], |row, column| c[row][column] as u32);
+}
+
+#[inline(always)]
+fn put_c(regs: &mut Regs, targets: &[Reg], value: impl Fn(usize, usize) -> u32) {
+    for (q, &target) in targets.iter().enumerate() {
+        let mut out = [0; LANES];
+        for (lane, word) in out.iter_mut().enumerate() {
+            let (row, column) = place_in_c(q, lane);
+            *word = value(row, column);
+        }
+        regs.set::<u32>(target, u32::MAX, &out);
+    }
+}
