@@ -101,9 +101,9 @@ pub(crate) struct Validations(pub(crate) Vec<Expr>);
 
 impl FromMeta for Validations {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
-        let list = meta.require_list().map_err(|_| {
-            darling::Error::custom("write `validate(function(namespace.input, ...))`").with_span(meta)
-        })?;
+        let list = meta
+            .require_list()
+            .map_err(|_| darling::Error::custom("write `validate(function(namespace.input, ...))`").with_span(meta))?;
         let parsed = list.parse_args_with(Punctuated::<Expr, Token![,]>::parse_terminated);
         Ok(Self(parsed.map_err(darling::Error::from)?.into_iter().collect()))
     }

@@ -1,24 +1,26 @@
 //! Rules across fields of one struct. What spans structs is checked by a const at the root.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use darling::Error;
 use darling::error::Accumulator;
 use proc_macro2::Span;
 
-use crate::model::{Child, Class, Leaf, Namespace, Schema, Start};
+use crate::model::{Child, Class, Function, Leaf, Namespace, Schema, Start};
 use crate::names;
 
 /// Flags that every program has.
 const TAKEN_FLAGS: [&str; 3] = ["config", "help", "version"];
 
 /// Notes every broken rule.
-pub(crate) fn check(schema: &Schema, errors: &mut Accumulator) {
+///
+/// Of things that cannot stand side by side one is taken out, so that the rest can still be expanded.
+pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
+    name_clashes(&mut schema.tree, errors);
     let mut leaves = Vec::new();
     collect(&schema.tree, &mut leaves);
     taken_flags(&leaves, errors);
     duplicate_flags(&leaves, errors);
-    name_clashes(&schema.tree, errors);
     unknown_inputs(schema, &leaves, errors);
     cycles(&leaves, errors);
 }
@@ -59,23 +61,33 @@ fn duplicate_flags(leaves: &[&Leaf], errors: &mut Accumulator) {
 }
 
 /// One namespace cannot have two things of one name: leaf, derived value or sub-namespace.
-fn name_clashes(namespace: &Namespace, errors: &mut Accumulator) {
-    let mut seen = HashMap::new();
-    for leaf in &namespace.leaves {
-        if seen.insert(names::plain(&leaf.ident), "setting").is_some() {
-            fault(errors, leaf.ident.span(), format!("`{}` is declared twice", leaf.path));
+fn name_clashes(namespace: &mut Namespace, errors: &mut Accumulator) {
+    let mut seen = HashSet::new();
+    for child in &namespace.children {
+        let name = names::plain(&child.ident());
+        if !seen.insert(name.clone()) {
+            let path = [namespace.path.as_str(), &name].join(".");
+            let text = format!("`{}` is declared as a namespace twice", path.trim_start_matches('.'));
+            fault(errors, child.span(), text);
         }
     }
-    for child in &namespace.children {
-        let (ident, span) = match child {
-            Child::Inline(inline) => (child.ident(), inline.span),
-            Child::Nested { ident, .. } => (ident.clone(), ident.span()),
-        };
-        if let Some(other) = seen.insert(names::plain(&ident), "namespace") {
-            let path = [namespace.path.as_str(), &names::plain(&ident)].join(".");
-            let text = format!("`{}` is a namespace and a {other}; rename one", path.trim_start_matches('.'));
-            fault(errors, span, text);
+    let namespaces = seen.clone();
+    namespace.leaves.retain(|leaf| {
+        let name = names::plain(&leaf.ident);
+        if seen.insert(name.clone()) {
+            return true;
         }
+        let text = if namespaces.contains(&name) {
+            format!("`{}` is a setting and a namespace; rename one", leaf.path)
+        } else {
+            format!("`{}` is declared twice", leaf.path)
+        };
+        fault(errors, leaf.ident.span(), text);
+        false
+    });
+    let mut kept = HashSet::new();
+    namespace.children.retain(|child| kept.insert(names::plain(&child.ident())));
+    for child in &mut namespace.children {
         if let Child::Inline(inline) = child {
             name_clashes(inline, errors);
         }
@@ -99,7 +111,7 @@ fn unknown_inputs(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
         Start::Computed(function) => Some(function),
         _ => None,
     });
-    for (path, span) in functions.chain(&schema.tree.validations).flat_map(|function| function.leaf_paths()) {
+    for (path, span) in functions.chain(&schema.tree.validations).flat_map(Function::leaf_paths) {
         let known = leaves.iter().any(|leaf| leaf.path == path);
         if known || nested.iter().any(|prefix| path.starts_with(prefix.as_str())) {
             continue;

@@ -1,6 +1,7 @@
 //! Attributes → model. Every fault is noted and the rest goes on, so that all are shown at once.
 
 use darling::error::Accumulator;
+use darling::util::SpannedValue;
 use darling::{Error, FromDeriveInput, FromField};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
@@ -78,11 +79,8 @@ struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     fn new(attributes: &StructAttributes, errors: &'a mut Accumulator) -> Self {
-        let path = attributes.ns.as_ref().map(|ns| ns.to_string()).unwrap_or_default();
-        let span = attributes.ns.as_ref().map_or_else(|| attributes.ident.span(), |ns| ns.span());
-        if attributes.ns.is_some() {
-            check_path(&path, span, errors);
-        }
+        let span = attributes.ns.as_ref().map_or_else(|| attributes.ident.span(), SpannedValue::span);
+        let path = attributes.ns.as_ref().map(|ns| check_path(ns, span, errors)).unwrap_or_default();
         let doc = doc_text(&attributes.attrs);
         let (leaves, validations, children) = (Vec::new(), Vec::new(), Vec::new());
         Self { tree: Namespace { path, span, doc, leaves, validations, children }, errors }
@@ -121,10 +119,7 @@ impl<'a> Lowering<'a> {
             self.fault(ident.span(), format!("setting `{ident}` has no doc comment; say what it does: `/// ...`"));
         }
         let namespace = match (&raw.ns, self.is_root()) {
-            (Some(ns), true) => {
-                check_path(ns, ns.span(), self.errors);
-                ns.to_string()
-            }
+            (Some(ns), true) => check_path(ns, ns.span(), self.errors),
             (Some(ns), false) => {
                 let text = format!("all fields of this struct are in namespace `{}`; remove `ns`", self.tree.path);
                 self.fault(ns.span(), text);
@@ -187,7 +182,10 @@ impl<'a> Lowering<'a> {
             Some(flag) => {
                 let valid = flag.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
                 if flag.is_empty() || flag.starts_with('-') || !valid {
-                    self.fault(flag.span(), "a flag is written without dashes before it, in kebab case: `flag = \"max-size\"`");
+                    self.fault(
+                        flag.span(),
+                        "a flag is written without dashes before it, in kebab case: `flag = \"max-size\"`",
+                    );
                 }
                 flag.to_string()
             }
@@ -223,7 +221,10 @@ impl<'a> Lowering<'a> {
         }
         let Some(function) = self.function(&derivation.function) else { return };
         if function.inputs.iter().any(|input| matches!(input, Input::Facts)) {
-            return self.fault(span, "a derived value is computed from settings, not from facts; make a setting `auto` instead");
+            return self.fault(
+                span,
+                "a derived value is computed from settings, not from facts; make a setting `auto` instead",
+            );
         }
         let inputs: Vec<_> = function.leaf_paths().map(|(path, _)| path).collect();
         let mut doc = doc_text(&derivation.attrs);
@@ -296,9 +297,10 @@ impl<'a> Lowering<'a> {
         let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
         for end in ends {
             let prefix = &path[..end];
-            let found = here.children.iter().position(|child| {
-                matches!(child, Child::Inline(namespace) if namespace.path == prefix)
-            });
+            let found = here
+                .children
+                .iter()
+                .position(|child| matches!(child, Child::Inline(namespace) if namespace.path == prefix));
             let position = found.unwrap_or_else(|| {
                 here.children.push(Child::Inline(Namespace {
                     path: prefix.to_owned(),
@@ -336,14 +338,14 @@ fn collect_segments(expression: &Expr, segments: &mut Vec<Ident>) -> Option<()> 
 }
 
 /// The namespace of a field whose other attributes are faulty.
-fn recover_namespace(field: &syn::Field) -> Option<darling::util::SpannedValue<String>> {
+fn recover_namespace(field: &syn::Field) -> Option<SpannedValue<String>> {
     let mut found = None;
     for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("config")) {
         // Stops at the first thing it cannot read; the error itself is already noted.
         let _ = attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("ns") {
                 let text: syn::LitStr = meta.value()?.parse()?;
-                found = Some(darling::util::SpannedValue::new(text.value(), text.span()));
+                found = Some(SpannedValue::new(text.value(), text.span()));
             } else if meta.input.peek(syn::Token![=]) {
                 meta.value()?.parse::<Expr>()?;
             }
@@ -353,14 +355,17 @@ fn recover_namespace(field: &syn::Field) -> Option<darling::util::SpannedValue<S
     found
 }
 
-/// A namespace path is dotted identifiers in lower case.
-fn check_path(path: &str, span: Span, errors: &mut Accumulator) {
+/// A namespace path is dotted identifiers in lower case; anything else is reported and made into one.
+fn check_path(path: &str, span: Span, errors: &mut Accumulator) -> String {
     let valid = |segment: &str| {
         segment.starts_with(|c: char| c.is_ascii_lowercase())
             && segment.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
-    if !path.split('.').all(valid) {
-        let text = format!("`{path}` is not a namespace path; write lower-case names joined by dots: `exec.moe`");
-        errors.push(Error::custom(text).with_span(&span));
+    if path.split('.').all(valid) {
+        return path.to_owned();
     }
+    let text = format!("`{path}` is not a namespace path; write lower-case names joined by dots: `exec.moe`");
+    errors.push(Error::custom(text).with_span(&span));
+    let tidy: String = path.chars().filter(char::is_ascii_alphabetic).collect();
+    if tidy.is_empty() { "unnamed".to_owned() } else { tidy.to_ascii_lowercase() }
 }

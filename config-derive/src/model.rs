@@ -46,6 +46,14 @@ pub(crate) enum Child {
 }
 
 impl Child {
+    /// Where it is declared.
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::Inline(namespace) => namespace.span,
+            Self::Nested { ident, .. } => ident.span(),
+        }
+    }
+
     /// Name of the accessor.
     pub(crate) fn ident(&self) -> Ident {
         match self {

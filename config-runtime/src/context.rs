@@ -99,8 +99,7 @@ pub struct Context<S: ConfigNamespaces>(Arc<Inner<S>>);
 impl<S: ConfigNamespaces> Context<S> {
     pub(crate) fn publish(resolved: Resolved<S>) -> Self {
         let Resolved { record, facts, values } = resolved;
-        let shared =
-            Shared { table: record.table, facts, candidates: record.candidates, commit: Mutex::default() };
+        let shared = Shared { table: record.table, facts, candidates: record.candidates, commit: Mutex::default() };
         Self(Arc::new(Inner::new(Arc::new(shared), values, Vec::new())))
     }
 
@@ -293,14 +292,18 @@ impl<S: ConfigNamespaces> Inner<S> {
 /// The effective values of `base` under `layers`, all of them if that is valid.
 fn solve(shared: &Shared, base: &Arc<[Erased]>, layers: &mut [Layer], mode: Mode) -> Result<Arc<[Erased]>, Errors> {
     if let Ok(values) = settle_layers(shared, base, layers, |_| true) {
-        layers.iter_mut().for_each(|layer| layer.suspended = false);
+        for layer in layers.iter_mut() {
+            layer.suspended = false;
+        }
         return Ok(values);
     }
     if mode == Mode::Refuse {
         return settle_layers(shared, base, layers, |layer| !layer.suspended);
     }
     // Oldest first, each layer that still fits. The base alone is valid: it was, and nothing in it changed.
-    layers.iter_mut().for_each(|layer| layer.suspended = true);
+    for layer in layers.iter_mut() {
+        layer.suspended = true;
+    }
     for index in 0..layers.len() {
         layers[index].suspended = false;
         if settle_layers(shared, base, layers, |layer| !layer.suspended).is_err() {
@@ -329,7 +332,7 @@ fn check_ranges(table: &Table, edit: &[(usize, Erased)], origin: &Origin) -> Res
     for (index, value) in edit {
         let entry = &table.entries[*index];
         if let Err(problem) = entry.check_range(value) {
-            errors.push(ConfigError::new(problem).from_origin(origin).leaf(entry.info.path));
+            errors.push(ConfigError::new(problem).given_by(origin).leaf(entry.info.path));
         }
     }
     errors.check(())
@@ -385,9 +388,9 @@ impl<S: ConfigNamespaces> Override<S> {
     /// Whether the override is set aside: the settings are not valid with it since something else was removed.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
-        self.context.upgrade().is_some_and(|inner| {
-            lock(&inner.state).layers.iter().any(|layer| layer.id == self.id && layer.suspended)
-        })
+        self.context
+            .upgrade()
+            .is_some_and(|inner| lock(&inner.state).layers.iter().any(|layer| layer.id == self.id && layer.suspended))
     }
 }
 

@@ -19,7 +19,7 @@ impl Edit {
 /// A form of change that may set `launch` leaves.
 #[diagnostic::on_unimplemented(
     message = "this setting is fixed at launch",
-    label = "an {Self} cannot change a `launch` setting",
+    label = "`{Self}` cannot change a `launch` setting",
     note = "set it in a file, the environment or a flag, or give a child context its own value with `ctx.child(..)`",
     note = "if it really may change while the program runs, mark the field `#[config(hot)]`"
 )]
@@ -28,7 +28,7 @@ pub trait MaySetLaunch {}
 /// A form of change that may set `load_time` leaves.
 #[diagnostic::on_unimplemented(
     message = "this setting is decided while loading and fixed afterwards",
-    label = "an {Self} cannot change a `load_time` setting",
+    label = "`{Self}` cannot change a `load_time` setting",
     note = "declare it with `Resolved::declare(..)` before the context is published"
 )]
 pub trait MaySetLoadTime {}

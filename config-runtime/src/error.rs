@@ -23,7 +23,7 @@ impl ConfigError {
         self
     }
 
-    pub(crate) fn from_origin(self, origin: &Origin) -> Self {
+    pub(crate) fn given_by(self, origin: &Origin) -> Self {
         self.at(origin)
     }
 
@@ -91,6 +91,10 @@ pub struct Errors {
 impl Errors {
     pub(crate) fn push(&mut self, error: ConfigError) {
         self.errors.push(error);
+    }
+
+    pub(crate) fn extend(&mut self, errors: impl IntoIterator<Item = ConfigError>) {
+        self.errors.extend(errors);
     }
 
     pub(crate) fn append(&mut self, mut other: Self) {

@@ -67,11 +67,7 @@ pub mod __private {
 
     /// The bag whose leaves start at `offset`: the previous one if none of them changed.
     #[must_use]
-    pub fn rebuild<B: Bag>(
-        values: &[Erased],
-        offset: usize,
-        previous: Option<(&Arc<B>, &[Erased])>,
-    ) -> Arc<B> {
+    pub fn rebuild<B: Bag>(values: &[Erased], offset: usize, previous: Option<(&Arc<B>, &[Erased])>) -> Arc<B> {
         let leaves = offset..offset + B::INFO.len();
         if let Some((bag, old)) = previous
             && leaves.clone().all(|index| Arc::ptr_eq(&values[index], &old[index]))

@@ -50,7 +50,7 @@ impl<S: ConfigNamespaces> Resolved<S> {
         }
         let unset: Vec<_> = values.iter().map(Option::is_none).collect();
         if let Err(found) = table.compute(&mut values, facts, false) {
-            found.into_iter().for_each(|error| errors.push(error));
+            errors.extend(found);
         }
         for (index, value) in values.iter().enumerate() {
             if let (true, Some(value), Start::Computed(computation)) =
@@ -60,7 +60,7 @@ impl<S: ConfigNamespaces> Resolved<S> {
                 record.candidates[index].push((origin, Arc::clone(value)));
             }
         }
-        table.validate(&values, facts).into_iter().for_each(|error| errors.push(error));
+        errors.extend(table.validate(&values, facts));
         let values: Option<Arc<[Erased]>> = values.into_iter().collect();
         match values {
             Some(values) => errors.check(Self { record, facts: facts.clone(), values }),
@@ -142,7 +142,7 @@ pub(crate) fn apply(
     for (index, value) in edit {
         let entry = &table.entries[*index];
         if let Err(problem) = entry.check_range(value) {
-            errors.push(ConfigError::new(problem).from_origin(origin).leaf(entry.info.path));
+            errors.push(ConfigError::new(problem).given_by(origin).leaf(entry.info.path));
         }
     }
     errors.check(())?;
@@ -162,9 +162,9 @@ pub(crate) fn settle(
     }
     let mut errors = Errors::default();
     if let Err(found) = table.compute(&mut next, facts, true) {
-        found.into_iter().for_each(|error| errors.push(error));
+        errors.extend(found);
     }
-    table.validate(&next, facts).into_iter().for_each(|error| errors.push(error));
+    errors.extend(table.validate(&next, facts));
     errors.check(())?;
     // Nothing was removed, so every leaf still has a value.
     Ok(next.into_iter().flatten().collect())

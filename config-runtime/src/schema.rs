@@ -182,6 +182,11 @@ impl NamespaceInfo {
     }
 }
 
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a namespace struct",
+    note = "a nested namespace is a struct with `#[derive(kitbag::ConfigNamespaces)]` and `#[config(ns = \"...\")]`",
+    note = "a setting has no `nested`: it says its namespace with `ns`"
+)]
 /// A namespace declared as a struct of its own (`#[config(ns = "…")]`), to be nested in a root.
 pub trait Namespace: 'static {
     /// Its resolved values.
@@ -302,7 +307,7 @@ impl<S, T> Key<S, T> {
         Self { index, types: std::marker::PhantomData }
     }
 
-    pub(crate) const fn index(&self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self.index
     }
 }

@@ -31,13 +31,13 @@ impl Entry {
     }
 
     /// The value that a text from the environment or a flag stands for.
-    pub(crate) fn from_text(&self, text: &str) -> Result<Erased, ConfigError> {
+    pub(crate) fn parse_text(&self, text: &str) -> Result<Erased, ConfigError> {
         let value = (self.info.ops.from_text)(text);
         self.accept(value, || format!("`{text}`"))
     }
 
     /// The value that a file's value stands for.
-    pub(crate) fn from_value(&self, value: &Value) -> Result<Erased, ConfigError> {
+    pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, ConfigError> {
         self.accept((self.info.ops.from_value)(value), || value.describe())
     }
 

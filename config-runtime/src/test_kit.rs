@@ -18,9 +18,7 @@ use crate::table::Table;
 const MOST_CASES: usize = 256;
 
 /// A context from defaults and what `set` sets.
-pub(crate) fn context<S: ConfigNamespaces>(
-    set: impl FnOnce(&mut S::Setters<TestKit>),
-) -> Result<Context<S>, Errors> {
+pub(crate) fn context<S: ConfigNamespaces>(set: impl FnOnce(&mut S::Setters<TestKit>)) -> Result<Context<S>, Errors> {
     let mut setters = S::Setters::from(Edit::default());
     set(&mut setters);
     let edit: Edit = setters.into();
@@ -34,7 +32,7 @@ fn resolve<S: ConfigNamespaces>(table: &Arc<Table>, values: &[(usize, Erased)]) 
     for (index, value) in values {
         let entry = &table.entries[*index];
         if let Err(problem) = entry.check_range(value) {
-            let error = crate::error::ConfigError::new(problem).from_origin(&Origin::Test).leaf(entry.info.path);
+            let error = crate::error::ConfigError::new(problem).given_by(&Origin::Test).leaf(entry.info.path);
             errors.push(error);
         }
         candidates[*index].push((Origin::Test, Arc::clone(value)));

@@ -13,10 +13,7 @@ pub(super) fn accessor(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
         (Class::Hot | Class::Derived, _) => (quote!(::kitbag::Hot<'_, #ty>), quote!(::kitbag::Hot::new(&self.#ident))),
         (_, Some(PlainRead::Copied)) => (quote!(#ty), quote!(self.#ident)),
         (_, Some(PlainRead::Text)) => (quote!(&str), quote!(&self.#ident)),
-        (_, None) => (
-            quote!(<#ty as ::kitbag::Leaf>::Read<'_>),
-            quote!(<#ty as ::kitbag::Leaf>::read(&self.#ident)),
-        ),
+        (_, None) => (quote!(<#ty as ::kitbag::Leaf>::Read<'_>), quote!(<#ty as ::kitbag::Leaf>::read(&self.#ident))),
     };
     quote! {
         #[doc = #doc]

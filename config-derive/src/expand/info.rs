@@ -50,9 +50,10 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
     };
     let range = leaf.range.as_ref().map(text_of);
     let range_text = option(range.as_ref());
-    let in_range = leaf.range.as_ref().map(|range| {
-        quote!(.in_range(|value| ::kitbag::__private::in_range::<#ty>(value, &(#range))))
-    });
+    let in_range = leaf
+        .range
+        .as_ref()
+        .map(|range| quote!(.in_range(|value| ::kitbag::__private::in_range::<#ty>(value, &(#range)))));
     quote! {
         ::kitbag::LeafInfo {
             name: #name,
@@ -106,7 +107,9 @@ fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> T
     // The same call with the values handed in by position: no wiring through keys, whose type alone is used.
     let oracle = if leaf.class == Class::Derived {
         let positions = function.inputs.iter().enumerate().map(|(position, input)| match input {
-            Input::Leaf { segments, .. } => quote!(::kitbag::__private::argument(#inputs, #position, #keys #(.#segments)*)),
+            Input::Leaf { segments, .. } => {
+                quote!(::kitbag::__private::argument(#inputs, #position, #keys #(.#segments)*))
+            }
             Input::Facts => quote!(::core::unreachable!()),
         });
         quote! {

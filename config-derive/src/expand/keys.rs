@@ -18,9 +18,11 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
     let children: Vec<_> = namespace.children.iter().map(Child::ident).collect();
     let child_docs = children.iter().map(|child| format!("Keys of `{}.{}`.", namespace.path, names::plain(child)));
     let child_types: Vec<_> = namespace.children.iter().map(|child| child_type(child, &quote!(S))).collect();
-    let child_values = namespace.children.iter().zip(child_offsets(namespace)).map(|(child, offset)| {
-        child_value(child, &quote!(S), &quote!(offset + #offset))
-    });
+    let child_values = namespace
+        .children
+        .iter()
+        .zip(child_offsets(namespace))
+        .map(|(child, offset)| child_value(child, &quote!(S), &quote!(offset + #offset)));
     quote! {
         #[doc = #doc]
         #[allow(dead_code)]

@@ -19,8 +19,8 @@ use crate::{check, lower, names};
 /// Expands `#[derive(ConfigNamespaces)]`.
 pub(crate) fn config_namespaces(input: &DeriveInput) -> TokenStream {
     let mut errors = Error::accumulator();
-    let schema = lower::lower(input, &mut errors);
-    if let Some(schema) = &schema {
+    let mut schema = lower::lower(input, &mut errors);
+    if let Some(schema) = &mut schema {
         check::check(schema, &mut errors);
     }
     let errors = errors.finish().err().map(Error::write_errors);

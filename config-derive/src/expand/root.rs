@@ -122,9 +122,11 @@ fn root_setters(expansion: &Expansion<'_>) -> TokenStream {
     let name = named(expansion, "Setters");
     let doc = format!("Setters of schema `{schema}` in a change of form `F`.");
     let tree = &expansion.schema.tree;
-    let methods = tree.children.iter().zip(child_offsets(tree)).map(|(child, offset)| {
-        setters::child_method(expansion, child, "", &quote!((&mut self.edit)), &offset)
-    });
+    let methods = tree
+        .children
+        .iter()
+        .zip(child_offsets(tree))
+        .map(|(child, offset)| setters::child_method(expansion, child, "", &quote!((&mut self.edit)), &offset));
     quote! {
         #[doc = #doc]
         #[allow(dead_code)]
@@ -183,9 +185,12 @@ fn schema_trait(expansion: &Expansion<'_>) -> TokenStream {
     };
     let [bags, pin, setters, keys_name] = ["Bags", "Pin", "Setters", "Keys"].map(|suffix| named(expansion, suffix));
     let idents = schema.tree.children.iter().map(Child::ident);
-    let values = schema.tree.children.iter().zip(child_offsets(&schema.tree)).map(|(child, offset)| {
-        keys::child_value(child, &quote!(#ident), &offset)
-    });
+    let values = schema
+        .tree
+        .children
+        .iter()
+        .zip(child_offsets(&schema.tree))
+        .map(|(child, offset)| keys::child_value(child, &quote!(#ident), &offset));
     let fields = &schema.fields;
     quote! {
         #[automatically_derived]

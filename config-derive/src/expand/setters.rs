@@ -69,9 +69,10 @@ fn setter(expansion: &Expansion<'_>, index: usize, leaf: &Leaf) -> Option<TokenS
 
 fn takes_into(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
-    path.path.segments.last().is_some_and(|last| {
-        last.arguments.is_empty() && (last.ident == "String" || last.ident == "PathBuf")
-    })
+    path.path
+        .segments
+        .last()
+        .is_some_and(|last| last.arguments.is_empty() && (last.ident == "String" || last.ident == "PathBuf"))
 }
 
 /// The method that leads to the setters of a child.

@@ -74,8 +74,8 @@ macro_rules! integers {
             }
 
             fn to_value(&self) -> Value {
-                // Every integer leaf type fits: the widest are 64 bits.
-                Value::Integer(*self as i128)
+                // No integer leaf type is wider than 64 bits, so every value fits.
+                Value::Integer(i128::try_from(*self).unwrap_or(i128::MAX))
             }
 
             fn samples() -> Vec<Self> {

@@ -71,8 +71,11 @@ fn help(entry: &Entry) -> String {
     }
     notes.extend(info.range.map(|range| format!("range: {range}")));
     notes.extend(entry.env.as_ref().map(|variable| format!("env: {variable}")));
-    let notes: String = notes.iter().map(|note| format!(" [{note}]")).collect();
-    format!("{}{notes}", summary.trim_end_matches('.'))
+    let mut help = summary.trim_end_matches('.').to_owned();
+    for note in notes {
+        help.extend([" [", &note, "]"]);
+    }
+    help
 }
 
 /// Parses the arguments (program name first). What is faulty is reported and left out, so that the rest can be
@@ -140,9 +143,9 @@ pub(crate) fn read(table: &Table, matches: &ArgMatches, candidates: &mut Candida
         let given = matches.get_one::<String>(info.path);
         let negated = (info.ops.is_switch)() && matches.get_flag(&format!("{NEGATED}{}", info.path));
         if let Some(text) = given {
-            candidates.add(index, Origin::Flag { flag: format!("--{}", info.flag) }, entry.from_text(text));
+            candidates.add(index, Origin::Flag { flag: format!("--{}", info.flag) }, entry.parse_text(text));
         } else if negated {
-            candidates.add(index, Origin::Flag { flag: format!("--no-{}", info.flag) }, entry.from_text("false"));
+            candidates.add(index, Origin::Flag { flag: format!("--no-{}", info.flag) }, entry.parse_text("false"));
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates
         };
         let entry = &table.entries[index];
         let parsed = match value.to_str() {
-            Some(text) => entry.from_text(text),
+            Some(text) => entry.parse_text(text),
             None => Err(ConfigError::new("the value is not UTF-8").leaf(entry.info.path)),
         };
         candidates.add(index, Origin::Env { variable: name.to_owned() }, parsed);

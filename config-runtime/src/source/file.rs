@@ -50,36 +50,34 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn table(&mut self, prefix: &str, entries: &DeTable<'_>) {
         for (key, value) in entries {
-            let path = if prefix.is_empty() {
-                key.get_ref().to_string()
-            } else {
-                format!("{prefix}.{}", key.get_ref())
-            };
+            let path =
+                if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
             let origin = self.origin(key.span().start);
             match (self.table.index(&path), value.get_ref()) {
                 (Some(index), _) if self.table.entries[index].is_derived() => {
                     let problem = "this value is derived from others and cannot be set";
                     let error = ConfigError::new(problem).leaf(path);
-                    self.candidates.errors.push(error.from_origin(&origin));
+                    self.candidates.errors.push(error.given_by(&origin));
                 }
                 (Some(index), _) => {
                     let origin = self.origin(value.span().start);
                     let parsed = to_value(value)
                         .map_err(|problem| ConfigError::new(problem).leaf(path))
-                        .and_then(|value| self.table.entries[index].from_value(&value));
+                        .and_then(|value| self.table.entries[index].parse_value(&value));
                     self.candidates.add(index, origin, parsed);
                 }
                 (None, DeValue::Table(inner)) if self.table.is_namespace(&path) => self.table(&path, inner),
-                (None, found) => self.unknown(&path, found, &origin),
+                (None, _) => self.unknown(&path, value, &origin),
             }
         }
     }
 
-    fn unknown(&mut self, path: &str, found: &DeValue<'_>, origin: &Origin) {
+    fn unknown(&mut self, path: &str, found: &Spanned<DeValue<'_>>, origin: &Origin) {
         let error = if self.table.is_namespace(path) {
-            ConfigError::new(format!("`{path}` is a namespace, so a table is expected, found a {}", found.type_str()))
+            let found = to_value(found).map_or_else(|problem| problem, |value| value.describe());
+            ConfigError::new(format!("`{path}` is a namespace, so a table is expected, found {found}"))
         } else {
-            let known: Vec<_> = match found {
+            let known: Vec<_> = match found.get_ref() {
                 DeValue::Table(_) => self.table.namespaces.iter().map(|(path, _)| *path).collect(),
                 _ => self.table.settable_paths().collect(),
             };
@@ -92,7 +90,7 @@ impl Reader<'_> {
             };
             ConfigError::new(format!("no setting is called `{path}`")).hint(hint)
         };
-        self.candidates.errors.push(error.from_origin(origin));
+        self.candidates.errors.push(error.given_by(origin));
     }
 
     fn origin(&self, offset: usize) -> Origin {

@@ -29,7 +29,7 @@ impl Candidates {
             Ok(value) => self.of_leaf[index].push((origin, value)),
             Err(error) => {
                 self.refused[index] = true;
-                self.errors.push(error.from_origin(&origin));
+                self.errors.push(error.given_by(&origin));
             }
         }
     }

@@ -1,0 +1,9 @@
+use kitbag::ConfigNamespaces;
+
+#[derive(ConfigNamespaces)]
+struct Args {
+    #[config(nested)]
+    inner: usize,
+}
+
+fn main() {}

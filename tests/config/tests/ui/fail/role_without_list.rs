@@ -1,0 +1,6 @@
+use kitbag::ConfigRole;
+
+#[derive(ConfigRole)]
+struct Worker;
+
+fn main() {}
