@@ -37,17 +37,11 @@ impl Checkpoint {
     /// Opens the model at `path`.
     pub fn open(path: &Path, format: LoadFormat) -> Result<Self> {
         let is_gguf = match format {
-            LoadFormat::Auto => path
-                .extension()
-                .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")),
+            LoadFormat::Auto => path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")),
             LoadFormat::Safetensors => false,
             LoadFormat::Gguf => true,
         };
-        if is_gguf {
-            Self::open_gguf(path)
-        } else {
-            Self::open_folder(path)
-        }
+        if is_gguf { Self::open_gguf(path) } else { Self::open_folder(path) }
     }
 
     fn open_gguf(path: &Path) -> Result<Self> {
@@ -57,10 +51,7 @@ impl Checkpoint {
                 return Ok(None);
             };
             // The tokenizer has checked these ids.
-            let text = metadata
-                .texts("tokenizer.ggml.tokens")?
-                .get(id)
-                .map(ToString::to_string);
+            let text = metadata.texts("tokenizer.ggml.tokens")?.get(id).map(ToString::to_string);
             Ok(text.map(|text| (id as u32, text)))
         };
         let tokenizer = Tokenizer::from_gguf(&metadata)?;
@@ -69,13 +60,7 @@ impl Checkpoint {
         let stop_token_ids = end.iter().map(|(id, _)| *id).collect();
         let chat_template = metadata
             .optional_text("tokenizer.chat_template")?
-            .map(|source| {
-                ChatTemplate::new(
-                    source.into(),
-                    begin.map(|(_, text)| text),
-                    end.map(|(_, text)| text),
-                )
-            })
+            .map(|source| ChatTemplate::new(source.into(), begin.map(|(_, text)| text), end.map(|(_, text)| text)))
             .transpose()?;
         Ok(Self {
             path: path.to_owned(),
@@ -91,10 +76,7 @@ impl Checkpoint {
     fn open_folder(path: &Path) -> Result<Self> {
         let config_path = path.join("config.json");
         if !config_path.exists() {
-            return Err(Error::damaged(
-                path,
-                "neither a folder with config.json nor a .gguf file",
-            ));
+            return Err(Error::damaged(path, "neither a folder with config.json nor a .gguf file"));
         }
         let text = std::fs::read_to_string(&config_path).map_err(Error::io(&config_path))?;
         let config = ModelConfig::from_hub_json(&config_path, &text)?;
@@ -168,9 +150,7 @@ fn optional_json(path: &Path) -> Result<Option<Value>> {
 
 /// One token id or a list of them.
 fn token_ids(path: &Path, ids: &Value) -> Result<Vec<u32>> {
-    let list = ids
-        .as_array()
-        .map_or(std::slice::from_ref(ids), Vec::as_slice);
+    let list = ids.as_array().map_or(std::slice::from_ref(ids), Vec::as_slice);
     list.iter()
         .map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()))
         .collect::<Option<_>>()
@@ -196,12 +176,7 @@ fn hub_chat_template(folder: &Path) -> Result<Option<ChatTemplate>> {
     };
     let token = |key: &str| {
         let token = &config[key];
-        token
-            .as_str()
-            .or_else(|| token["content"].as_str())
-            .map(str::to_owned)
+        token.as_str().or_else(|| token["content"].as_str()).map(str::to_owned)
     };
-    source
-        .map(|source| ChatTemplate::new(source, token("bos_token"), token("eos_token")))
-        .transpose()
+    source.map(|source| ChatTemplate::new(source, token("bos_token"), token("eos_token"))).transpose()
 }

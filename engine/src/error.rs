@@ -75,23 +75,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            path: path.to_owned(),
-            source,
-        }
+        move |source| Self::Io { path: path.to_owned(), source }
     }
 
     pub(crate) fn damaged(path: &Path, problem: impl Into<String>) -> Self {
-        Self::Damaged {
-            path: path.to_owned(),
-            problem: problem.into(),
-        }
+        Self::Damaged { path: path.to_owned(), problem: problem.into() }
     }
 
     pub(crate) fn unsupported(path: &Path, what: impl Into<String>) -> Self {
-        Self::Unsupported {
-            path: path.to_owned(),
-            what: what.into(),
-        }
+        Self::Unsupported { path: path.to_owned(), what: what.into() }
     }
 }

@@ -65,11 +65,7 @@ impl Generation {
     /// Tokens per second after the first token: nothing when there was no second one.
     #[must_use]
     pub fn decode_rate(&self) -> Option<f64> {
-        let steps = self
-            .token_ids
-            .len()
-            .checked_sub(1)
-            .filter(|&steps| steps > 0)?;
+        let steps = self.token_ids.len().checked_sub(1).filter(|&steps| steps > 0)?;
         Some(steps as f64 / self.decode.as_secs_f64())
     }
 }
@@ -100,9 +96,7 @@ fn run(
     let mut detokenizer = Detokenizer::new(tokenizer);
     // The last token of a text is chosen but never run, so it needs no room.
     let room = runner.context_length().min(runner.capacity()) + 1;
-    let budget = request
-        .max_new_tokens
-        .min(room.saturating_sub(request.prompt_token_ids.len()));
+    let budget = request.max_new_tokens.min(room.saturating_sub(request.prompt_token_ids.len()));
 
     let start = Instant::now();
     let mut logits = runner.extend(sequence, &request.prompt_token_ids, Logits::Last)?;
@@ -133,11 +127,5 @@ fn run(
     }
     text.push_str(&rest);
     let decode = start.elapsed().saturating_sub(prefill);
-    Ok(Generation {
-        text,
-        token_ids,
-        finish_reason,
-        prefill,
-        decode,
-    })
+    Ok(Generation { text, token_ids, finish_reason, prefill, decode })
 }

@@ -1,2 +1,11 @@
 //! The `engine` command.
-fn main() {}
+
+mod cli;
+mod generate_command;
+mod launch;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

@@ -59,9 +59,7 @@ impl Runner {
     /// A runner of `model` on `workers`.
     pub fn new(model: Llama, workers: Workers, limits: RunnerLimits) -> Result<Self> {
         if limits.page_size == 0 || limits.chunked_prefill_size == 0 {
-            return Err(Error::Setting(
-                "page size and chunked prefill size must be at least 1".into(),
-            ));
+            return Err(Error::Setting("page size and chunked prefill size must be at least 1".into()));
         }
         let config = model.config();
         let own = config.context_length;
@@ -73,20 +71,8 @@ impl Runner {
         }
         let page_count = u32::try_from(limits.pool_pages)
             .map_err(|_| Error::Setting(format!("{} pages are too many", limits.pool_pages)))?;
-        let kv = KvStore::new(
-            config.layers,
-            page_count,
-            limits.page_size,
-            config.kv_size(),
-        )?;
-        Ok(Self {
-            model,
-            workers,
-            kv,
-            pages: PageAllocator::new(page_count),
-            limits,
-            context_length,
-        })
+        let kv = KvStore::new(config.layers, page_count, limits.page_size, config.kv_size())?;
+        Ok(Self { model, workers, kv, pages: PageAllocator::new(page_count), limits, context_length })
     }
 
     /// The model's numbers.
@@ -115,27 +101,17 @@ impl Runner {
 
     /// A sequence without tokens.
     pub fn start(&self) -> Sequence {
-        Sequence {
-            table: BlockTable::new(self.limits.page_size),
-        }
+        Sequence { table: BlockTable::new(self.limits.page_size) }
     }
 
     /// Appends tokens to a sequence, in chunks, and returns the wanted logits, `[wanted, vocab_size]`.
     ///
     /// When an error is returned, the sequence is as it was.
-    pub fn extend(
-        &mut self,
-        sequence: &mut Sequence,
-        token_ids: &[u32],
-        wanted: Logits,
-    ) -> Result<Vec<f32>> {
+    pub fn extend(&mut self, sequence: &mut Sequence, token_ids: &[u32], wanted: Logits) -> Result<Vec<f32>> {
         self.admit(sequence, token_ids)?;
         let mut logits = Vec::new();
         let chunks = token_ids.len().div_ceil(self.limits.chunked_prefill_size);
-        for (index, chunk) in token_ids
-            .chunks(self.limits.chunked_prefill_size)
-            .enumerate()
-        {
+        for (index, chunk) in token_ids.chunks(self.limits.chunked_prefill_size).enumerate() {
             let rows: Vec<usize> = match wanted {
                 Logits::All => (0..chunk.len()).collect(),
                 Logits::Last if index + 1 == chunks => vec![chunk.len() - 1],
@@ -153,9 +129,7 @@ impl Runner {
             return Err(Error::Request("no tokens to run".into()));
         }
         if let Some(id) = token_ids.iter().find(|&&id| id as usize >= vocab_size) {
-            return Err(Error::Request(format!(
-                "token id {id} is beyond the model's vocabulary of {vocab_size}"
-            )));
+            return Err(Error::Request(format!("token id {id} is beyond the model's vocabulary of {vocab_size}")));
         }
         let total = sequence.tokens() + token_ids.len();
         if total > self.context_length {
@@ -164,39 +138,19 @@ impl Runner {
                 self.context_length
             )));
         }
-        let pages = self
-            .pages
-            .allocate(sequence.table.pages_short(token_ids.len()))?;
+        let pages = self.pages.allocate(sequence.table.pages_short(token_ids.len()))?;
         sequence.table.add_pages(pages);
         Ok(())
     }
 
     /// One step over one chunk of one sequence.
-    fn forward(
-        &mut self,
-        sequence: &mut Sequence,
-        chunk: &[u32],
-        logit_rows: &[usize],
-    ) -> Vec<f32> {
+    fn forward(&mut self, sequence: &mut Sequence, chunk: &[u32], logit_rows: &[usize]) -> Vec<f32> {
         let table = &mut sequence.table;
         let cached = table.tokens();
         let positions: Vec<usize> = table.append(chunk.len()).collect();
-        let slots: Vec<usize> = positions
-            .iter()
-            .map(|&position| table.slot(position))
-            .collect();
-        let span = SequenceSpan {
-            block_table: table.pages(),
-            cached,
-            new: chunk.len(),
-        };
-        let batch = Batch {
-            token_ids: chunk,
-            positions: &positions,
-            slots: &slots,
-            sequences: &[span],
-            logit_rows,
-        };
+        let slots: Vec<usize> = positions.iter().map(|&position| table.slot(position)).collect();
+        let span = SequenceSpan { block_table: table.pages(), cached, new: chunk.len() };
+        let batch = Batch { token_ids: chunk, positions: &positions, slots: &slots, sequences: &[span], logit_rows };
         self.model.forward(&self.workers, &mut self.kv, batch)
     }
 

@@ -56,10 +56,7 @@ impl Sampler {
     /// A sampler at `temperature` (0: always the likeliest token), with random numbers from `seed`.
     pub fn new(temperature: f32, seed: u64) -> Result<Self, SamplingError> {
         if temperature.is_finite() && temperature >= 0.0 {
-            Ok(Self {
-                temperature,
-                random: Random::new(seed),
-            })
+            Ok(Self { temperature, random: Random::new(seed) })
         } else {
             Err(SamplingError::BadTemperature(temperature))
         }
@@ -110,9 +107,7 @@ mod tests {
         let logits = [1.0, 0.0, f32::NEG_INFINITY, 2.0];
         let draw = |seed| -> Vec<u32> {
             let mut sampler = Sampler::new(0.7, seed).expect("valid");
-            (0..20_000)
-                .map(|_| sampler.sample(&logits).expect("a token"))
-                .collect()
+            (0..20_000).map(|_| sampler.sample(&logits).expect("a token")).collect()
         };
         assert_eq!(draw(5), draw(5));
         assert_ne!(draw(5), draw(6));
@@ -120,12 +115,8 @@ mod tests {
         let total: f64 = logits.iter().map(|&l| (f64::from(l) / 0.7).exp()).sum();
         for (token, &logit) in logits.iter().enumerate() {
             let want = (f64::from(logit) / 0.7).exp() / total;
-            let got =
-                drawn.iter().filter(|&&t| t as usize == token).count() as f64 / drawn.len() as f64;
-            assert!(
-                (got - want).abs() < 0.015,
-                "token {token}: {got} is not {want}"
-            );
+            let got = drawn.iter().filter(|&&t| t as usize == token).count() as f64 / drawn.len() as f64;
+            assert!((got - want).abs() < 0.015, "token {token}: {got} is not {want}");
         }
     }
 
@@ -140,19 +131,10 @@ mod tests {
         for temperature in [0.0, 1.0] {
             let mut sampler = Sampler::new(temperature, 0).expect("valid");
             let error = sampler.sample(&[0.0, f32::NAN]).expect_err("not a number");
-            assert!(
-                matches!(error, SamplingError::BadLogit { token: 1, .. }),
-                "{error}"
-            );
+            assert!(matches!(error, SamplingError::BadLogit { token: 1, .. }), "{error}");
             let error = sampler.sample(&[f32::INFINITY, 0.0]).expect_err("infinite");
-            assert!(
-                matches!(error, SamplingError::BadLogit { token: 0, .. }),
-                "{error}"
-            );
-            assert_eq!(
-                sampler.sample(&[f32::NEG_INFINITY]),
-                Err(SamplingError::NoCandidate)
-            );
+            assert!(matches!(error, SamplingError::BadLogit { token: 0, .. }), "{error}");
+            assert_eq!(sampler.sample(&[f32::NEG_INFINITY]), Err(SamplingError::NoCandidate));
             assert_eq!(sampler.sample(&[]), Err(SamplingError::NoCandidate));
         }
         for temperature in [-1.0, f32::NAN, f32::INFINITY] {

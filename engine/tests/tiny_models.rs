@@ -22,12 +22,7 @@ fn for_each_form(check: impl Fn(&str, &Path, &mut Runner, &str)) {
         for page_size in PAGE_SIZES {
             for chunk in CHUNKS {
                 let case = format!("{model}, pages of {page_size}, chunks of {chunk}");
-                check(
-                    model,
-                    &path,
-                    &mut runner(&checkpoint, page_size, chunk),
-                    &case,
-                );
+                check(model, &path, &mut runner(&checkpoint, page_size, chunk), &case);
             }
         }
     }
@@ -40,16 +35,10 @@ fn prompt_logits_match_the_reference_for_every_page_and_chunk_size() {
         let want = floats(&path.join("reference.safetensors"), "prompt_logits");
         let mut sequence = runner.start();
         let prompt = ids(&reference["prompt_ids"]);
-        let got = runner
-            .extend(&mut sequence, &prompt, Logits::All)
-            .expect("there is room");
+        let got = runner.extend(&mut sequence, &prompt, Logits::All).expect("there is room");
         runner.release(sequence).expect("it held its pages");
         assert_eq!(got.len(), want.len(), "{case}");
-        let worst = got
-            .iter()
-            .zip(&want)
-            .map(|(got, want)| (got - want).abs())
-            .fold(0.0, f32::max);
+        let worst = got.iter().zip(&want).map(|(got, want)| (got - want).abs()).fold(0.0, f32::max);
         assert!(worst <= TOLERANCE, "{case}: logits are off by {worst}");
     });
 }
@@ -76,18 +65,13 @@ fn splitting_a_prompt_changes_no_bit_of_the_logits() {
         let logits = |page_size, chunk| -> Vec<u32> {
             let mut runner = runner(&checkpoint, page_size, chunk);
             let mut sequence = runner.start();
-            let logits = runner
-                .extend(&mut sequence, &prompt, Logits::All)
-                .expect("there is room");
+            let logits = runner.extend(&mut sequence, &prompt, Logits::All).expect("there is room");
             runner.release(sequence).expect("it held its pages");
             logits.into_iter().map(f32::to_bits).collect()
         };
         let whole = logits(16, 512);
         for (page_size, chunk) in [(16, 1), (1, 5), (7, 32), (256, 78)] {
-            assert!(
-                logits(page_size, chunk) == whole,
-                "{model}, pages of {page_size}, chunks of {chunk}"
-            );
+            assert!(logits(page_size, chunk) == whole, "{model}, pages of {page_size}, chunks of {chunk}");
         }
     }
 }
@@ -104,23 +88,15 @@ fn two_sequences_side_by_side_do_not_disturb_each_other() {
     // Interleaved, so that their pages alternate.
     for part in prompt[..16].chunks(4) {
         for sequence in [&mut first, &mut second] {
-            runner
-                .extend(sequence, part, Logits::Last)
-                .expect("there is room");
+            runner.extend(sequence, part, Logits::Last).expect("there is room");
         }
     }
-    runner
-        .extend(&mut second, &[1, 2, 3], Logits::Last)
-        .expect("there is room");
+    runner.extend(&mut second, &[1, 2, 3], Logits::Last).expect("there is room");
     let mut next = prompt[16..20].to_vec();
     let mut got = Vec::new();
     for _ in 0..10 {
-        let logits = runner
-            .extend(&mut first, &next, Logits::Last)
-            .expect("there is room");
-        let best = (0..logits.len())
-            .max_by(|&a, &b| logits[a].total_cmp(&logits[b]))
-            .expect("logits");
+        let logits = runner.extend(&mut first, &next, Logits::Last).expect("there is room");
+        let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).expect("logits");
         next = vec![best as u32];
         got.push(best as u32);
     }
@@ -151,12 +127,7 @@ fn texts_become_the_reference_tokens_and_back() {
         let tokenizer = checkpoint.tokenizer();
         let reference = json(&path.join("reference.json"));
         let prompt = reference["prompt"].as_str().expect("text");
-        assert_eq!(
-            tokenizer
-                .encode(prompt, SpecialTokens::Add)
-                .expect("encodes"),
-            ids(&reference["prompt_ids"])
-        );
+        assert_eq!(tokenizer.encode(prompt, SpecialTokens::Add).expect("encodes"), ids(&reference["prompt_ids"]));
         let cases = reference["tokenizer"].as_array().expect("cases");
         assert!(cases.len() >= 9);
         for case in cases {
@@ -164,11 +135,7 @@ fn texts_become_the_reference_tokens_and_back() {
             let tokens = tokenizer.encode(text, SpecialTokens::Add).expect("encodes");
             assert_eq!(tokens, ids(&case["ids"]), "{model}: {text:?}");
             let decoded = tokenizer.decode_with_special(&tokens).expect("decodes");
-            assert_eq!(
-                decoded,
-                case["decoded"].as_str().expect("text"),
-                "{model}: {text:?}"
-            );
+            assert_eq!(decoded, case["decoded"].as_str().expect("text"), "{model}: {text:?}");
         }
     }
 }

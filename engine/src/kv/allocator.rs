@@ -40,10 +40,7 @@ impl PageAllocator {
     /// An allocator of `size` free pages.
     #[must_use]
     pub fn new(size: u32) -> Self {
-        Self {
-            free: (0..size).rev().collect(),
-            held: vec![false; size as usize],
-        }
+        Self { free: (0..size).rev().collect(), held: vec![false; size as usize] }
     }
 
     /// The number of pages, free or held.
@@ -61,11 +58,7 @@ impl PageAllocator {
     /// Takes `count` pages, or none when fewer are free.
     pub fn allocate(&mut self, count: usize) -> Result<Vec<u32>, OutOfPages> {
         let Some(rest) = self.free.len().checked_sub(count) else {
-            return Err(OutOfPages {
-                wanted: count,
-                free: self.free.len(),
-                size: self.size(),
-            });
+            return Err(OutOfPages { wanted: count, free: self.free.len(), size: self.size() });
         };
         let mut pages = self.free.split_off(rest);
         pages.reverse();
@@ -102,15 +95,8 @@ impl PageAllocator {
     /// When that does not hold, which would be an error in this type.
     pub fn check(&self) {
         let held = self.held.iter().filter(|&&held| held).count();
-        assert_eq!(
-            self.free.len() + held,
-            self.size(),
-            "free and held pages do not add up"
-        );
-        assert!(
-            self.free.iter().all(|&page| !self.held[page as usize]),
-            "a free page is held"
-        );
+        assert_eq!(self.free.len() + held, self.size(), "free and held pages do not add up");
+        assert!(self.free.iter().all(|&page| !self.held[page as usize]), "a free page is held");
         let mut free = self.free.clone();
         free.sort_unstable();
         free.dedup();
@@ -142,31 +128,19 @@ mod tests {
                         match allocator.allocate(wanted) {
                             Ok(pages) => {
                                 assert_eq!(pages.len(), wanted);
-                                assert!(
-                                    pages.iter().all(|page| free.remove(page)),
-                                    "a page was not free"
-                                );
+                                assert!(pages.iter().all(|page| free.remove(page)), "a page was not free");
                                 held.extend(pages);
                             }
                             Err(error) => {
                                 let size = size as usize;
-                                assert_eq!(
-                                    error,
-                                    OutOfPages {
-                                        wanted,
-                                        free: free.len(),
-                                        size
-                                    }
-                                );
+                                assert_eq!(error, OutOfPages { wanted, free: free.len(), size });
                                 assert!(wanted > free.len());
                             }
                         }
                     }
                     2 if !held.is_empty() => {
                         let count = below(held.len()) + 1;
-                        let pages: Vec<u32> = (0..count)
-                            .map(|_| held.swap_remove(below(held.len())))
-                            .collect();
+                        let pages: Vec<u32> = (0..count).map(|_| held.swap_remove(below(held.len()))).collect();
                         allocator.free(&pages).expect("held pages are accepted");
                         free.extend(pages);
                     }
@@ -174,11 +148,7 @@ mod tests {
                         // A batch with one page that is not held changes nothing.
                         let bad = free.first().copied().unwrap_or(size);
                         let pages: Vec<u32> = held.iter().copied().take(2).chain([bad]).collect();
-                        let want = if bad < size {
-                            FreeError::NotHeld(bad)
-                        } else {
-                            FreeError::Unknown(bad)
-                        };
+                        let want = if bad < size { FreeError::NotHeld(bad) } else { FreeError::Unknown(bad) };
                         assert_eq!(allocator.free(&pages), Err(want));
                     }
                 }
@@ -192,10 +162,7 @@ mod tests {
     fn a_page_named_twice_in_one_call_is_a_double_free() {
         let mut allocator = PageAllocator::new(3);
         let pages = allocator.allocate(2).expect("three are free");
-        assert_eq!(
-            allocator.free(&[pages[0], pages[1], pages[0]]),
-            Err(FreeError::NotHeld(pages[0]))
-        );
+        assert_eq!(allocator.free(&[pages[0], pages[1], pages[0]]), Err(FreeError::NotHeld(pages[0])));
         allocator.check();
         assert_eq!(allocator.available(), 1);
         assert_eq!(allocator.free(&pages), Ok(()));

@@ -19,11 +19,7 @@ impl BlockTable {
     #[must_use]
     pub fn new(page_size: usize) -> Self {
         assert!(page_size > 0, "pages of no tokens");
-        Self {
-            pages: Vec::new(),
-            tokens: 0,
-            page_size,
-        }
+        Self { pages: Vec::new(), tokens: 0, page_size }
     }
 
     /// The pages in order.
@@ -47,9 +43,7 @@ impl BlockTable {
     /// How many pages must be added before `new` more tokens fit.
     #[must_use]
     pub fn pages_short(&self, new: usize) -> usize {
-        (self.tokens + new)
-            .div_ceil(self.page_size)
-            .saturating_sub(self.pages.len())
+        (self.tokens + new).div_ceil(self.page_size).saturating_sub(self.pages.len())
     }
 
     /// Adds pages at the end.
@@ -87,14 +81,7 @@ mod tests {
     #[test]
     fn a_part_filled_page_is_filled_before_another_is_asked_for() {
         let mut table = BlockTable::new(4);
-        assert_eq!(
-            (
-                table.pages_short(0),
-                table.pages_short(1),
-                table.pages_short(5)
-            ),
-            (0, 1, 2)
-        );
+        assert_eq!((table.pages_short(0), table.pages_short(1), table.pages_short(5)), (0, 1, 2));
         table.add_pages(vec![7, 2]);
         assert_eq!(table.append(5), 0..5);
         assert_eq!((table.pages_short(3), table.pages_short(4)), (0, 1));

@@ -34,21 +34,10 @@ impl KvStore {
             .ok_or_else(too_large)?;
         // Ask whether all of it can be had before taking it: a failed allocation could not be reported.
         let all = elements.checked_mul(2 * layers).ok_or_else(too_large)?;
-        Vec::<f32>::new()
-            .try_reserve_exact(all)
-            .map_err(|_| too_large())?;
+        Vec::<f32>::new().try_reserve_exact(all).map_err(|_| too_large())?;
         let zeros = || vec![0.0; elements];
-        let layers = (0..layers)
-            .map(|_| Layer {
-                keys: zeros(),
-                values: zeros(),
-            })
-            .collect();
-        Ok(Self {
-            layers,
-            page_size,
-            token_len,
-        })
+        let layers = (0..layers).map(|_| Layer { keys: zeros(), values: zeros() }).collect();
+        Ok(Self { layers, page_size, token_len })
     }
 
     /// Stores the key and value of one token in slot `slot` of `layer`.
@@ -71,10 +60,6 @@ impl KvStore {
     #[must_use]
     pub fn layer(&self, layer: usize) -> PagedKv<'_> {
         let Layer { keys, values } = &self.layers[layer];
-        PagedKv {
-            keys,
-            values,
-            page_size: self.page_size,
-        }
+        PagedKv { keys, values, page_size: self.page_size }
     }
 }

@@ -64,32 +64,20 @@ impl ModelConfig {
         for (what, limit, size) in LIMITS {
             let size = size(&self);
             if !(1..=limit).contains(&size) {
-                return Err(Error::damaged(
-                    path,
-                    format!("{what} {size} is not within 1..={limit}"),
-                ));
+                return Err(Error::damaged(path, format!("{what} {size} is not within 1..={limit}")));
             }
         }
         if !self.heads.is_multiple_of(self.kv_heads) {
-            let problem = format!(
-                "{} attention heads cannot share {} key-value heads",
-                self.heads, self.kv_heads
-            );
+            let problem = format!("{} attention heads cannot share {} key-value heads", self.heads, self.kv_heads);
             return Err(Error::damaged(path, problem));
         }
         if !self.head_dim.is_multiple_of(2) {
-            let problem = format!(
-                "head dimension {} is odd, rotary positions need pairs",
-                self.head_dim
-            );
+            let problem = format!("head dimension {} is odd, rotary positions need pairs", self.head_dim);
             return Err(Error::damaged(path, problem));
         }
         let eps = self.rms_norm_eps;
         if !(eps.is_finite() && eps >= 0.0) {
-            return Err(Error::damaged(
-                path,
-                format!("normalisation epsilon {eps} is not a small number"),
-            ));
+            return Err(Error::damaged(path, format!("normalisation epsilon {eps} is not a small number")));
         }
         self.rope.check(path)?;
         Ok(self)

@@ -30,20 +30,12 @@ impl ModelConfig {
         let path = metadata.path();
         let architecture = metadata.text("general.architecture")?;
         if architecture != "llama" {
-            return Err(Error::unsupported(
-                path,
-                format!("GGUF architecture {architecture} (known: llama)"),
-            ));
+            return Err(Error::unsupported(path, format!("GGUF architecture {architecture} (known: llama)")));
         }
-        let unknown = metadata
-            .keys()
-            .filter_map(|key| key.strip_prefix("llama."))
-            .find(|key| !KNOWN_KEYS.contains(key));
+        let unknown =
+            metadata.keys().filter_map(|key| key.strip_prefix("llama.")).find(|key| !KNOWN_KEYS.contains(key));
         if let Some(key) = unknown {
-            return Err(Error::unsupported(
-                path,
-                format!("metadata key `llama.{key}`"),
-            ));
+            return Err(Error::unsupported(path, format!("metadata key `llama.{key}`")));
         }
         let usize = |key: &str| metadata.usize(&format!("llama.{key}"));
         let optional = |key: &str| metadata.optional_usize(&format!("llama.{key}"));
@@ -51,10 +43,7 @@ impl ModelConfig {
         match metadata.optional_text("llama.rope.scaling.type")? {
             None | Some("none") => {}
             Some(other) => {
-                return Err(Error::unsupported(
-                    path,
-                    format!("rope scaling type {other}"),
-                ));
+                return Err(Error::unsupported(path, format!("rope scaling type {other}")));
             }
         }
         if let Some(experts @ 1..) = optional("expert_count")? {
@@ -66,10 +55,7 @@ impl ModelConfig {
             Some(length) => length,
             None if heads > 0 && hidden_size.is_multiple_of(heads) => hidden_size / heads,
             None => {
-                return Err(Error::damaged(
-                    path,
-                    "embedding_length is no multiple of head_count",
-                ));
+                return Err(Error::damaged(path, "embedding_length is no multiple of head_count"));
             }
         };
         for key in ["attention.value_length", "rope.dimension_count"] {
@@ -88,12 +74,9 @@ impl ModelConfig {
             heads,
             kv_heads: optional("attention.head_count_kv")?.unwrap_or(heads),
             head_dim,
-            rms_norm_eps: eps.ok_or_else(|| Error::damaged(path, "no layer_norm_rms_epsilon"))?
-                as f32,
+            rms_norm_eps: eps.ok_or_else(|| Error::damaged(path, "no layer_norm_rms_epsilon"))? as f32,
             rope: Rope {
-                theta: metadata
-                    .optional_float("llama.rope.freq_base")?
-                    .unwrap_or(10_000.0),
+                theta: metadata.optional_float("llama.rope.freq_base")?.unwrap_or(10_000.0),
                 scaling: RopeScaling::None,
             },
             tied_embeddings: weights.tensor("output.weight").is_none(),
@@ -110,9 +93,6 @@ fn vocab_size(metadata: &Metadata, weights: &Weights) -> Result<usize> {
     }
     match metadata.get("tokenizer.ggml.tokens") {
         Some(Value::Array(tokens)) => Ok(tokens.len()),
-        _ => Err(Error::damaged(
-            weights.path(),
-            "neither llama.vocab_size nor tokenizer.ggml.tokens",
-        )),
+        _ => Err(Error::damaged(weights.path(), "neither llama.vocab_size nor tokenizer.ggml.tokens")),
     }
 }

@@ -58,16 +58,11 @@ impl ModelConfig {
         debug_assert_eq!(hub.architectures.len(), 1);
         let head_dim = match hub.head_dim {
             Some(head_dim) => head_dim,
-            None if hub.num_attention_heads > 0
-                && hub.hidden_size.is_multiple_of(hub.num_attention_heads) =>
-            {
+            None if hub.num_attention_heads > 0 && hub.hidden_size.is_multiple_of(hub.num_attention_heads) => {
                 hub.hidden_size / hub.num_attention_heads
             }
             None => {
-                return Err(Error::damaged(
-                    path,
-                    "hidden_size is no multiple of num_attention_heads",
-                ));
+                return Err(Error::damaged(path, "hidden_size is no multiple of num_attention_heads"));
             }
         };
         Self {
@@ -80,11 +75,7 @@ impl ModelConfig {
             kv_heads: hub.num_key_value_heads.unwrap_or(hub.num_attention_heads),
             head_dim,
             rms_norm_eps: hub.rms_norm_eps,
-            rope: rope(
-                path,
-                hub.rope_theta,
-                hub.rope_parameters.or(hub.rope_scaling),
-            )?,
+            rope: rope(path, hub.rope_theta, hub.rope_parameters.or(hub.rope_scaling))?,
             tied_embeddings: hub.tie_word_embeddings.unwrap_or(false),
             context_length: hub.max_position_embeddings,
         }
@@ -93,21 +84,13 @@ impl ModelConfig {
 }
 
 fn architecture(path: &Path, value: &Value) -> Result<Architecture> {
-    let names: Vec<&str> = value["architectures"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let names: Vec<&str> = value["architectures"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     match names[..] {
         ["LlamaForCausalLM"] => Ok(Architecture::Llama),
         ["Qwen3ForCausalLM"] => Ok(Architecture::Qwen3),
         [] => Err(Error::damaged(path, "names no architecture")),
         _ => {
-            let what = format!(
-                "architecture {} (known: LlamaForCausalLM, Qwen3ForCausalLM)",
-                names.join(", ")
-            );
+            let what = format!("architecture {} (known: LlamaForCausalLM, Qwen3ForCausalLM)", names.join(", "));
             Err(Error::unsupported(path, what))
         }
     }
@@ -132,18 +115,12 @@ const NEUTRAL_VALUES: &[(&str, Neutral)] = &[
     ("residual_multiplier", Value::is_null),
     ("num_experts", |v| v == 0),
     ("num_local_experts", |v| v == 0),
-    ("no_rope_layers", |v| {
-        v.as_array().is_some_and(Vec::is_empty)
-    }),
-    ("layer_types", |v| {
-        v.as_array()
-            .is_some_and(|layers| layers.iter().all(|layer| layer == "full_attention"))
-    }),
+    ("no_rope_layers", |v| v.as_array().is_some_and(Vec::is_empty)),
+    ("layer_types", |v| v.as_array().is_some_and(|layers| layers.iter().all(|layer| layer == "full_attention"))),
 ];
 
 fn refuse_what_changes_the_result(path: &Path, value: &Value) -> Result<()> {
-    let refuse =
-        |key: &str, value: &Value| Err(Error::unsupported(path, format!("{key} = {value}")));
+    let refuse = |key: &str, value: &Value| Err(Error::unsupported(path, format!("{key} = {value}")));
     for (key, neutral) in NEUTRAL_VALUES {
         match value.get(key) {
             Some(found) if !found.is_null() && !neutral(found) => return refuse(key, found),
@@ -165,10 +142,7 @@ fn rope(path: &Path, theta: Option<f64>, parameters: Option<RopeParameters>) -> 
     /// What models that say nothing mean.
     const DEFAULT_THETA: f64 = 10_000.0;
     let Some(parameters) = parameters else {
-        return Ok(Rope {
-            theta: theta.unwrap_or(DEFAULT_THETA),
-            scaling: RopeScaling::None,
-        });
+        return Ok(Rope { theta: theta.unwrap_or(DEFAULT_THETA), scaling: RopeScaling::None });
     };
     let theta = parameters.rope_theta.or(theta).unwrap_or(DEFAULT_THETA);
     let kind = parameters.rope_type.unwrap_or(Value::from("default"));
@@ -176,9 +150,7 @@ fn rope(path: &Path, theta: Option<f64>, parameters: Option<RopeParameters>) -> 
         Some("default") => RopeScaling::None,
         Some("llama3") => {
             let need = |name: &str, value: Option<f64>| {
-                value.ok_or_else(|| {
-                    Error::damaged(path, format!("llama3 rope scaling without {name}"))
-                })
+                value.ok_or_else(|| Error::damaged(path, format!("llama3 rope scaling without {name}")))
             };
             RopeScaling::Llama3 {
                 factor: need("factor", parameters.factor)?,
@@ -191,10 +163,7 @@ fn rope(path: &Path, theta: Option<f64>, parameters: Option<RopeParameters>) -> 
             }
         }
         _ => {
-            return Err(Error::unsupported(
-                path,
-                format!("rope type {kind} (known: default, llama3)"),
-            ));
+            return Err(Error::unsupported(path, format!("rope type {kind} (known: default, llama3)")));
         }
     };
     Ok(Rope { theta, scaling })
@@ -217,69 +186,33 @@ mod tests {
     }
 
     fn read(config: &Value) -> Result<ModelConfig, String> {
-        ModelConfig::from_hub_json(Path::new("config.json"), &config.to_string())
-            .map_err(|e| e.to_string())
+        ModelConfig::from_hub_json(Path::new("config.json"), &config.to_string()).map_err(|e| e.to_string())
     }
 
     #[test]
     fn what_is_left_out_has_the_usual_meaning() {
         let config = read(&small()).expect("complete");
-        assert_eq!(
-            (config.kv_heads, config.head_dim, config.tied_embeddings),
-            (2, 4, false)
-        );
+        assert_eq!((config.kv_heads, config.head_dim, config.tied_embeddings), (2, 4, false));
     }
 
     #[test]
     fn whatever_would_change_the_result_is_refused_by_name() {
         let cases = [
-            (
-                "architectures",
-                json!(["MistralForCausalLM"]),
-                "MistralForCausalLM",
-            ),
+            ("architectures", json!(["MistralForCausalLM"]), "MistralForCausalLM"),
             ("architectures", json!([]), "no architecture"),
             ("hidden_act", json!("gelu"), "hidden_act = \"gelu\""),
             ("attention_bias", json!(true), "attention_bias = true"),
             ("mlp_bias", json!(true), "mlp_bias = true"),
-            (
-                "quantization_config",
-                json!({"quant_method": "awq"}),
-                "quantization_config",
-            ),
+            ("quantization_config", json!({"quant_method": "awq"}), "quantization_config"),
             ("sliding_window", json!(4096), "sliding_window = 4096"),
-            (
-                "use_sliding_window",
-                json!(true),
-                "use_sliding_window = true",
-            ),
+            ("use_sliding_window", json!(true), "use_sliding_window = true"),
             ("layer_types", json!(["sliding_attention"]), "layer_types"),
-            (
-                "partial_rotary_factor",
-                json!(0.5),
-                "partial_rotary_factor = 0.5",
-            ),
-            (
-                "rope_scaling",
-                json!({"type": "dynamic", "factor": 2.0}),
-                "rope type \"dynamic\"",
-            ),
-            (
-                "rope_scaling",
-                json!({"rope_type": "yarn", "type": "yarn", "factor": 2.0}),
-                "rope type \"yarn\"",
-            ),
-            (
-                "rope_scaling",
-                json!({"rope_type": "llama3", "factor": 2.0}),
-                "without low_freq_factor",
-            ),
+            ("partial_rotary_factor", json!(0.5), "partial_rotary_factor = 0.5"),
+            ("rope_scaling", json!({"type": "dynamic", "factor": 2.0}), "rope type \"dynamic\""),
+            ("rope_scaling", json!({"rope_type": "yarn", "type": "yarn", "factor": 2.0}), "rope type \"yarn\""),
+            ("rope_scaling", json!({"rope_type": "llama3", "factor": 2.0}), "without low_freq_factor"),
             ("rope_theta", json!(-1.0), "theta is -1"),
-            (
-                "num_key_value_heads",
-                json!(0),
-                "number of key-value heads 0",
-            ),
+            ("num_key_value_heads", json!(0), "number of key-value heads 0"),
             ("num_attention_heads", json!(3), "no multiple"),
             ("head_dim", json!(3), "is odd"),
             ("vocab_size", json!(1_u64 << 40), "vocabulary size"),

@@ -1,8 +1,8 @@
 //! The forward pass, in single precision on the CPU.
 
 use kernels::cpu::{
-    AttentionShape, RopeTable, SequenceSpan, Workers, apply_rope, matmul, paged_attention,
-    rms_norm, rms_norm_heads, silu_mul,
+    AttentionShape, RopeTable, SequenceSpan, Workers, apply_rope, matmul, paged_attention, rms_norm, rms_norm_heads,
+    silu_mul,
 };
 
 use super::config::{Architecture, ModelConfig};
@@ -51,9 +51,7 @@ impl Llama {
     /// Reads all weights of a checked plan.
     #[must_use]
     pub fn load(plan: &WeightPlan<'_>, workers: &Workers) -> Self {
-        use LayerTensor::{
-            AttentionNorm, Down, Gate, Key, KeyNorm, MlpNorm, Output, Query, QueryNorm, Up, Value,
-        };
+        use LayerTensor::{AttentionNorm, Down, Gate, Key, KeyNorm, MlpNorm, Output, Query, QueryNorm, Up, Value};
         let config = plan.config().clone();
         let one = |tensor| plan.load(workers, &[tensor]);
         let layers = (0..config.layers)
@@ -136,66 +134,23 @@ impl Llama {
 
         let normed = self.normed(workers, &layer.attention_norm, hidden);
         let mut qkv = vec![0.0; tokens * row_len];
-        matmul(
-            workers,
-            &normed,
-            &layer.query_key_value,
-            config.hidden_size,
-            &mut qkv,
-        );
+        matmul(workers, &normed, &layer.query_key_value, config.hidden_size, &mut qkv);
         if let Some((query_norm, key_norm)) = &layer.query_key_norm {
             let eps = config.rms_norm_eps;
-            rms_norm_heads(
-                workers,
-                &mut qkv,
-                row_len,
-                (0, config.heads),
-                query_norm,
-                eps,
-            );
-            rms_norm_heads(
-                workers,
-                &mut qkv,
-                row_len,
-                (query_size, config.kv_heads),
-                key_norm,
-                eps,
-            );
+            rms_norm_heads(workers, &mut qkv, row_len, (0, config.heads), query_norm, eps);
+            rms_norm_heads(workers, &mut qkv, row_len, (query_size, config.kv_heads), key_norm, eps);
         }
-        apply_rope(
-            workers,
-            &mut qkv,
-            row_len,
-            config.heads + config.kv_heads,
-            rope,
-        );
+        apply_rope(workers, &mut qkv, row_len, config.heads + config.kv_heads, rope);
         for (row, &slot) in qkv.chunks_exact(row_len).zip(batch.slots) {
             let (key, value) = row[query_size..].split_at(kv_size);
             kv.write(index, slot, key, value);
         }
 
-        let shape = AttentionShape {
-            heads: config.heads,
-            kv_heads: config.kv_heads,
-            head_dim: config.head_dim,
-        };
+        let shape = AttentionShape { heads: config.heads, kv_heads: config.kv_heads, head_dim: config.head_dim };
         let mut attended = vec![0.0; tokens * query_size];
-        paged_attention(
-            workers,
-            (&qkv, row_len),
-            kv.layer(index),
-            shape,
-            batch.sequences,
-            &mut attended,
-        );
+        paged_attention(workers, (&qkv, row_len), kv.layer(index), shape, batch.sequences, &mut attended);
         let mut out = vec![0.0; hidden.len()];
-        matmul(
-            workers,
-            &attended,
-            &layer.attention_output,
-            query_size,
-            &mut out,
-        );
+        matmul(workers, &attended, &layer.attention_output, query_size, &mut out);
         out
     }
 
@@ -214,20 +169,10 @@ impl Llama {
 
     fn logits(&self, workers: &Workers, hidden: &[f32], rows: &[usize]) -> Vec<f32> {
         let width = self.config.hidden_size;
-        let wanted: Vec<f32> = rows
-            .iter()
-            .flat_map(|&row| &hidden[row * width..(row + 1) * width])
-            .copied()
-            .collect();
+        let wanted: Vec<f32> = rows.iter().flat_map(|&row| &hidden[row * width..(row + 1) * width]).copied().collect();
         let normed = self.normed(workers, &self.final_norm, &wanted);
         let mut logits = vec![0.0; rows.len() * self.config.vocab_size];
-        matmul(
-            workers,
-            &normed,
-            self.head.as_ref().unwrap_or(&self.embedding),
-            width,
-            &mut logits,
-        );
+        matmul(workers, &normed, self.head.as_ref().unwrap_or(&self.embedding), width, &mut logits);
         logits
     }
 

@@ -26,10 +26,7 @@ impl<'a> WeightPlan<'a> {
             match weights.tensor(&name) {
                 None => problems.push(format!("`{name}` is missing")),
                 Some(found) if found.shape != shape => {
-                    problems.push(format!(
-                        "`{name}` has shape {:?}, not {shape:?}",
-                        found.shape
-                    ));
+                    problems.push(format!("`{name}` has shape {:?}, not {shape:?}", found.shape));
                 }
                 Some(_) => {}
             }
@@ -39,19 +36,11 @@ impl<'a> WeightPlan<'a> {
         let left_over = weights
             .iter()
             .map(|(name, _)| name)
-            .filter(|&name| {
-                wanted
-                    .binary_search_by(|wanted| wanted.as_str().cmp(name))
-                    .is_err()
-            })
+            .filter(|&name| wanted.binary_search_by(|wanted| wanted.as_str().cmp(name)).is_err())
             .filter(|name| !is_redundant(name, config, naming));
         problems.extend(left_over.map(|name| format!("`{name}` has no place in the model")));
         if problems.is_empty() {
-            Ok(Self {
-                config,
-                weights,
-                naming,
-            })
+            Ok(Self { config, weights, naming })
         } else {
             const SHOWN: usize = 12;
             if problems.len() > SHOWN {
@@ -59,10 +48,7 @@ impl<'a> WeightPlan<'a> {
                 problems.truncate(SHOWN);
                 problems.push(format!("and {more} more"));
             }
-            Err(Error::Weights {
-                path: weights.path().to_owned(),
-                problems,
-            })
+            Err(Error::Weights { path: weights.path().to_owned(), problems })
         }
     }
 
@@ -74,26 +60,17 @@ impl<'a> WeightPlan<'a> {
 
     /// The tensors `parts` one below another, in single precision.
     pub(super) fn load(&self, workers: &Workers, parts: &[ModelTensor]) -> Vec<f32> {
-        let sizes: Vec<usize> = parts
-            .iter()
-            .map(|part| part.shape(self.config).iter().product())
-            .collect();
+        let sizes: Vec<usize> = parts.iter().map(|part| part.shape(self.config).iter().product()).collect();
         let mut out = vec![0.0; sizes.iter().sum()];
         let mut rest = out.as_mut_slice();
         for (&part, &size) in parts.iter().zip(&sizes) {
             let (own, others) = rest.split_at_mut(size);
             rest = others;
-            let tensor = self
-                .weights
-                .tensor(&part.name(self.naming))
-                .expect("checked to be there");
+            let tensor = self.weights.tensor(&part.name(self.naming)).expect("checked to be there");
             let head_dim = self.config.head_dim;
             match part {
-                ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key)
-                    if self.naming == Naming::Gguf =>
-                {
-                    self.weights
-                        .read(workers, tensor, |row| interleaved_row(row, head_dim), own);
+                ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key) if self.naming == Naming::Gguf => {
+                    self.weights.read(workers, tensor, |row| interleaved_row(row, head_dim), own);
                 }
                 _ => self.weights.read(workers, tensor, |row| row, own),
             }

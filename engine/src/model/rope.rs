@@ -38,26 +38,14 @@ impl Rope {
             if x.is_finite() && x > 0.0 {
                 Ok(())
             } else {
-                Err(Error::damaged(
-                    path,
-                    format!("rope: {name} is {x}, not a positive number"),
-                ))
+                Err(Error::damaged(path, format!("rope: {name} is {x}, not a positive number")))
             }
         };
         positive("theta", self.theta)?;
-        if let RopeScaling::Llama3 {
-            factor,
-            low_freq_factor,
-            high_freq_factor,
-            original_context,
-        } = self.scaling
-        {
+        if let RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_context } = self.scaling {
             positive("factor", factor)?;
             positive("low_freq_factor", low_freq_factor)?;
-            positive(
-                "high_freq_factor - low_freq_factor",
-                high_freq_factor - low_freq_factor,
-            )?;
+            positive("high_freq_factor - low_freq_factor", high_freq_factor - low_freq_factor)?;
             positive("original_max_position_embeddings", original_context)?;
         }
         Ok(())
@@ -67,20 +55,13 @@ impl Rope {
     #[must_use]
     pub fn inverse_frequencies(&self, head_dim: usize) -> Vec<f64> {
         let pairs = head_dim / 2;
-        (0..pairs)
-            .map(|pair| self.stretch(self.theta.powf(-(pair as f64) / pairs as f64)))
-            .collect()
+        (0..pairs).map(|pair| self.stretch(self.theta.powf(-(pair as f64) / pairs as f64))).collect()
     }
 
     fn stretch(&self, frequency: f64) -> f64 {
         match self.scaling {
             RopeScaling::None => frequency,
-            RopeScaling::Llama3 {
-                factor,
-                low_freq_factor,
-                high_freq_factor,
-                original_context,
-            } => {
+            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_context } => {
                 let turns = original_context * frequency / TAU;
                 let keep = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
                 let keep = keep.clamp(0.0, 1.0);
@@ -96,34 +77,18 @@ mod tests {
 
     #[test]
     fn llama3_keeps_high_frequencies_divides_low_ones_and_passes_smoothly() {
-        let plain = Rope {
-            theta: 500_000.0,
-            scaling: RopeScaling::None,
-        };
-        let scaling = RopeScaling::Llama3 {
-            factor: 8.0,
-            low_freq_factor: 1.0,
-            high_freq_factor: 4.0,
-            original_context: 8192.0,
-        };
-        let stretched = Rope {
-            scaling,
-            ..plain.clone()
-        };
+        let plain = Rope { theta: 500_000.0, scaling: RopeScaling::None };
+        let scaling =
+            RopeScaling::Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 8192.0 };
+        let stretched = Rope { scaling, ..plain.clone() };
         let ratios: Vec<f64> = plain
             .inverse_frequencies(128)
             .iter()
             .zip(stretched.inverse_frequencies(128))
             .map(|(plain, stretched)| plain / stretched)
             .collect();
-        assert!(
-            (ratios[0] - 1.0).abs() < 1e-12 && (ratios[63] - 8.0).abs() < 1e-12,
-            "{ratios:?}"
-        );
+        assert!((ratios[0] - 1.0).abs() < 1e-12 && (ratios[63] - 8.0).abs() < 1e-12, "{ratios:?}");
         assert!(ratios.is_sorted(), "{ratios:?}");
-        assert!(
-            ratios.iter().any(|&ratio| ratio > 1.01 && ratio < 7.9),
-            "{ratios:?}"
-        );
+        assert!(ratios.iter().any(|&ratio| ratio > 1.01 && ratio < 7.9), "{ratios:?}");
     }
 }

@@ -39,25 +39,13 @@ pub(super) enum LayerTensor {
 impl ModelTensor {
     /// Every tensor of a model.
     pub(super) fn all(config: &ModelConfig) -> Vec<Self> {
-        use LayerTensor::{
-            AttentionNorm, Down, Gate, Key, KeyNorm, MlpNorm, Output, Query, QueryNorm, Up, Value,
-        };
+        use LayerTensor::{AttentionNorm, Down, Gate, Key, KeyNorm, MlpNorm, Output, Query, QueryNorm, Up, Value};
         let mut tensors = vec![Self::Embedding, Self::FinalNorm];
         if !config.tied_embeddings {
             tensors.push(Self::Head);
         }
         for layer in 0..config.layers {
-            let each = [
-                AttentionNorm,
-                Query,
-                Key,
-                Value,
-                Output,
-                MlpNorm,
-                Gate,
-                Up,
-                Down,
-            ];
+            let each = [AttentionNorm, Query, Key, Value, Output, MlpNorm, Gate, Up, Down];
             tensors.extend(each.map(|tensor| Self::Layer(layer, tensor)));
             if config.architecture == Architecture::Qwen3 {
                 tensors.extend([QueryNorm, KeyNorm].map(|tensor| Self::Layer(layer, tensor)));

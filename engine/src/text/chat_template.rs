@@ -20,10 +20,7 @@ impl Message {
     /// What the user says.
     #[must_use]
     pub fn user(content: &str) -> Self {
-        Self {
-            role: "user".into(),
-            content: content.into(),
-        }
+        Self { role: "user".into(), content: content.into() }
     }
 }
 
@@ -42,38 +39,21 @@ const NAME: &str = "chat_template";
 
 impl ChatTemplate {
     /// Compiles a template; it may refer to the begin and end tokens as `bos_token` and `eos_token`.
-    pub fn new(
-        source: String,
-        begin_token: Option<String>,
-        end_token: Option<String>,
-    ) -> Result<Self> {
+    pub fn new(source: String, begin_token: Option<String>, end_token: Option<String>) -> Result<Self> {
         let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .build();
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| describe(&e))?);
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", raise_exception);
         environment.add_filter("tojson", to_json);
-        environment
-            .add_template_owned(NAME, source)
-            .map_err(|e| describe(&e))?;
-        Ok(Self {
-            environment,
-            begin_token,
-            end_token,
-        })
+        environment.add_template_owned(NAME, source).map_err(|e| describe(&e))?;
+        Ok(Self { environment, begin_token, end_token })
     }
 
     /// The text of `messages`, followed by the beginning of the model's answer.
     pub fn render(&self, messages: &[Message]) -> Result<String> {
-        let template = self
-            .environment
-            .get_template(NAME)
-            .map_err(|e| describe(&e))?;
+        let template = self.environment.get_template(NAME).map_err(|e| describe(&e))?;
         let context = minijinja::context! {
             messages => Value::from(Serde(messages)),
             add_generation_prompt => true,
@@ -99,51 +79,29 @@ fn to_json(value: &Value, options: Kwargs) -> std::result::Result<Value, minijin
     let _: Option<bool> = options.get("ensure_ascii")?;
     options.assert_all_used()?;
     if value.kind() == ValueKind::Undefined {
-        return Err(minijinja::Error::new(
-            ErrorKind::UndefinedError,
-            "tojson of an undefined value",
-        ));
+        return Err(minijinja::Error::new(ErrorKind::UndefinedError, "tojson of an undefined value"));
     }
-    let invalid =
-        |e: serde_json::Error| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string());
+    let invalid = |e: serde_json::Error| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string());
     let mut bytes = Vec::new();
     if let Some(indent) = indent {
         let spaces = " ".repeat(indent);
         let formatter = serde_json::ser::PrettyFormatter::with_indent(spaces.as_bytes());
-        value
-            .serialize(&mut serde_json::Serializer::with_formatter(
-                &mut bytes, formatter,
-            ))
-            .map_err(invalid)?;
+        value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter)).map_err(invalid)?;
     } else {
-        value
-            .serialize(&mut serde_json::Serializer::with_formatter(
-                &mut bytes, Spaced,
-            ))
-            .map_err(invalid)?;
+        value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Spaced)).map_err(invalid)?;
     }
-    Ok(Value::from_safe_string(
-        String::from_utf8_lossy(&bytes).into_owned(),
-    ))
+    Ok(Value::from_safe_string(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// One line, with `", "` and `": "`.
 struct Spaced;
 
 impl serde_json::ser::Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + std::io::Write>(
-        &mut self,
-        w: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
+    fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, w: &mut W, first: bool) -> std::io::Result<()> {
         if first { Ok(()) } else { w.write_all(b", ") }
     }
 
-    fn begin_object_key<W: ?Sized + std::io::Write>(
-        &mut self,
-        w: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
+    fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, w: &mut W, first: bool) -> std::io::Result<()> {
         if first { Ok(()) } else { w.write_all(b", ") }
     }
 
@@ -171,24 +129,18 @@ mod tests {
 
     #[test]
     fn a_template_may_refuse_a_conversation() {
-        let source =
-            "{% if messages[0]['role'] != 'user' %}{{ raise_exception('user first') }}{% endif %}";
-        let message = Message {
-            role: "assistant".into(),
-            content: String::new(),
-        };
+        let source = "{% if messages[0]['role'] != 'user' %}{{ raise_exception('user first') }}{% endif %}";
+        let message = Message { role: "assistant".into(), content: String::new() };
         let error = render(source, &[message]).expect_err("refused");
         assert!(error.contains("user first"), "{error}");
     }
 
     #[test]
     fn json_is_written_as_python_does() {
-        let source = "{% set x = {'b': [1, 2.5, none, true], 'a': '<é\"&>'} %}{{ x | tojson }}|{{ [1] | tojson(indent=2) }}";
+        let source =
+            "{% set x = {'b': [1, 2.5, none, true], 'a': '<é\"&>'} %}{{ x | tojson }}|{{ [1] | tojson(indent=2) }}";
         let text = render(source, &[]).expect("renders");
-        assert_eq!(
-            text,
-            "{\"b\": [1, 2.5, null, true], \"a\": \"<é\\\"&>\"}|[\n  1\n]"
-        );
+        assert_eq!(text, "{\"b\": [1, 2.5, null, true], \"a\": \"<é\\\"&>\"}|[\n  1\n]");
     }
 
     #[test]
@@ -202,8 +154,7 @@ mod tests {
     #[test]
     fn loops_may_break_and_content_is_not_escaped() {
         let source = "{% for m in messages %}{{ m['content'] }}{% break %}{% endfor %}";
-        let text =
-            render(source, &[Message::user("<b> & 'c'"), Message::user("two")]).expect("renders");
+        let text = render(source, &[Message::user("<b> & 'c'"), Message::user("two")]).expect("renders");
         assert_eq!(text, "<b> & 'c'");
     }
 

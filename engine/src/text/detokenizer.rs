@@ -24,12 +24,7 @@ impl<'a> Detokenizer<'a> {
     /// A detokenizer at the start of a text.
     #[must_use]
     pub fn new(tokenizer: &'a Tokenizer) -> Self {
-        Self {
-            tokenizer,
-            window: Vec::new(),
-            settled: 0,
-            emitted: 0,
-        }
+        Self { tokenizer, window: Vec::new(), settled: 0, emitted: 0 }
     }
 
     /// Takes the next token and returns the text that has become certain, which may be empty.
@@ -37,10 +32,7 @@ impl<'a> Detokenizer<'a> {
         self.window.push(id);
         let text = self.tokenizer.decode(&self.window)?;
         let certain = without_unfinished(&text);
-        let piece = text
-            .get(self.emitted..certain)
-            .unwrap_or_default()
-            .to_owned();
+        let piece = text.get(self.emitted..certain).unwrap_or_default().to_owned();
         self.emitted = self.emitted.max(certain);
         if certain == text.len() {
             // All of the window is out; the newest token stays as the context of the next.
@@ -60,11 +52,6 @@ impl<'a> Detokenizer<'a> {
 
 /// The length of `text` without the replacement characters at its end that may be the start of one character.
 fn without_unfinished(text: &str) -> usize {
-    let held = text
-        .chars()
-        .rev()
-        .take(UNFINISHED)
-        .take_while(|&c| c == char::REPLACEMENT_CHARACTER)
-        .count();
+    let held = text.chars().rev().take(UNFINISHED).take_while(|&c| c == char::REPLACEMENT_CHARACTER).count();
     text.len() - held * char::REPLACEMENT_CHARACTER.len_utf8()
 }

@@ -23,10 +23,7 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<String> {
     let path = metadata.path();
     let model = metadata.text("tokenizer.ggml.model")?;
     if model != "gpt2" {
-        return Err(Error::unsupported(
-            path,
-            format!("tokenizer model {model} (known: gpt2)"),
-        ));
+        return Err(Error::unsupported(path, format!("tokenizer model {model} (known: gpt2)")));
     }
     let tokens = metadata.texts("tokenizer.ggml.tokens")?;
     let types = metadata.integers("tokenizer.ggml.token_type")?;
@@ -38,10 +35,7 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<String> {
     for key in NAMED_TOKENS {
         if let Some(id) = metadata.optional_usize(key)? {
             if id >= tokens.len() {
-                return Err(Error::damaged(
-                    path,
-                    format!("`{key}` is {id}, beyond the {} tokens", tokens.len()),
-                ));
+                return Err(Error::damaged(path, format!("`{key}` is {id}, beyond the {} tokens", tokens.len())));
             }
             named.push(id);
         }
@@ -51,10 +45,7 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<String> {
     let mut added = Vec::new();
     for (id, (&token, &kind)) in tokens.iter().zip(&types).enumerate() {
         if vocabulary.insert(token.to_owned(), id.into()).is_some() {
-            return Err(Error::damaged(
-                path,
-                format!("token {id} `{token}` is there twice"),
-            ));
+            return Err(Error::damaged(path, format!("token {id} `{token}` is there twice")));
         }
         let special = matches!(kind, UNKNOWN | CONTROL) || named.contains(&id);
         if special || kind == USER_DEFINED {
@@ -70,10 +61,7 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<String> {
         .enumerate()
         .map(|(index, merge)| match merge.split_once(' ') {
             Some((left, right)) => Ok(json!([left, right])),
-            None => Err(Error::damaged(
-                path,
-                format!("merge {index} `{merge}` is not a pair"),
-            )),
+            None => Err(Error::damaged(path, format!("merge {index} `{merge}` is not a pair"))),
         })
         .collect::<Result<Vec<_>>>()?;
     let document = json!({
@@ -101,26 +89,17 @@ fn pre_tokenizer(metadata: &Metadata) -> Result<Value> {
             "type": "Sequence",
             "pretokenizers": [{"type": "Digits", "individual_digits": true}, byte_level],
         })),
-        other => Err(Error::unsupported(
-            metadata.path(),
-            format!("pre-tokenizer {other} (known: smollm)"),
-        )),
+        other => Err(Error::unsupported(metadata.path(), format!("pre-tokenizer {other} (known: smollm)"))),
     }
 }
 
 /// What is put around every text: a beginning-of-text token where the file asks for one.
 fn post_processor(metadata: &Metadata, tokens: &[&str]) -> Result<Value> {
     if metadata.optional_bool("tokenizer.ggml.add_eos_token")? == Some(true) {
-        return Err(Error::unsupported(
-            metadata.path(),
-            "tokenizer.ggml.add_eos_token",
-        ));
+        return Err(Error::unsupported(metadata.path(), "tokenizer.ggml.add_eos_token"));
     }
     if metadata.optional_bool("tokenizer.ggml.add_space_prefix")? == Some(true) {
-        return Err(Error::unsupported(
-            metadata.path(),
-            "tokenizer.ggml.add_space_prefix",
-        ));
+        return Err(Error::unsupported(metadata.path(), "tokenizer.ggml.add_space_prefix"));
     }
     if metadata.optional_bool("tokenizer.ggml.add_bos_token")? != Some(true) {
         return Ok(Value::Null);
@@ -130,10 +109,7 @@ fn post_processor(metadata: &Metadata, tokens: &[&str]) -> Result<Value> {
     let begin = json!({"SpecialToken": {"id": token, "type_id": 0}});
     let sequence = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
     let mut special = Map::new();
-    special.insert(
-        token.to_owned(),
-        json!({"id": token, "ids": [id], "tokens": [token]}),
-    );
+    special.insert(token.to_owned(), json!({"id": token, "ids": [id], "tokens": [token]}));
     Ok(json!({
         "type": "TemplateProcessing",
         "single": [begin, sequence("A")],

@@ -1,5 +1,6 @@
 //! Text to tokens and back: vocabularies, chat templates, streaming.
 
+mod byte_atoms;
 mod chat_template;
 mod detokenizer;
 mod gguf_vocabulary;

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineTokenizer};
 
+use super::byte_atoms::InventedAtoms;
 use super::gguf_vocabulary;
 use crate::error::{Error, Result};
 use crate::weights::gguf::Metadata;
@@ -11,6 +13,7 @@ use crate::weights::gguf::Metadata;
 /// Turns text into token ids and back.
 pub struct Tokenizer {
     inner: PipelineTokenizer,
+    invented: InventedAtoms,
 }
 
 /// Whether text may stand for special tokens, and whether the tokenizer adds its own.
@@ -36,9 +39,11 @@ impl Tokenizer {
     }
 
     fn from_json(json: &str) -> std::result::Result<Self, String> {
-        let canonical = tokenizers::canonicalize_str(json).map_err(|e| e.to_string())?;
-        let inner = tokenizers::from_json(&canonical).map_err(|e| e.to_string())?;
-        Ok(Self { inner })
+        let mut document: Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        tokenizers::canonicalize_value(&mut document).map_err(|e| e.to_string())?;
+        let invented = InventedAtoms::complete(&mut document);
+        let inner = tokenizers::from_json(&document.to_string()).map_err(|e| e.to_string())?;
+        Ok(Self { inner, invented })
     }
 
     /// The tokens of `text`. Special tokens spelled out in it are recognised.
@@ -50,23 +55,23 @@ impl Tokenizer {
             truncation: Override::Off,
         };
         let mut ids = Vec::new();
-        self.inner
-            .encode_into(text, &options, &mut ids)
-            .map_err(|e| Error::Tokenizer(e.to_string()))?;
-        Ok(ids.into_iter().map(Into::into).collect())
+        self.inner.encode_into(text, &options, &mut ids).map_err(|e| Error::Tokenizer(e.to_string()))?;
+        let ids: Vec<u32> = ids.into_iter().map(Into::into).collect();
+        match ids.iter().find_map(|&id| self.invented.byte(id)) {
+            Some(byte) => {
+                Err(Error::Tokenizer(format!("the vocabulary has no token for byte {byte:#04x} of the text")))
+            }
+            None => Ok(ids),
+        }
     }
 
     /// The text of tokens, without special tokens; bytes that are not text become replacement characters.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
-        self.inner
-            .decode(ids, true)
-            .map_err(|e| Error::Tokenizer(e.to_string()))
+        self.inner.decode(ids, true).map_err(|e| Error::Tokenizer(e.to_string()))
     }
 
     /// The text of tokens with special tokens spelled out.
     pub fn decode_with_special(&self, ids: &[u32]) -> Result<String> {
-        self.inner
-            .decode(ids, false)
-            .map_err(|e| Error::Tokenizer(e.to_string()))
+        self.inner.decode(ids, false).map_err(|e| Error::Tokenizer(e.to_string()))
     }
 }

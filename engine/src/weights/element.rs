@@ -27,11 +27,7 @@ impl ElementType {
             Self::Q8_0 => (dequant::BLOCK, dequant::Q8_0_BLOCK_BYTES),
             Self::Q4_1 => (dequant::BLOCK, dequant::Q4_1_BLOCK_BYTES),
         };
-        if elements.is_multiple_of(block) {
-            (elements / block).checked_mul(block_bytes)
-        } else {
-            None
-        }
+        if elements.is_multiple_of(block) { (elements / block).checked_mul(block_bytes) } else { None }
     }
 
     /// Converts `bytes` to single precision.

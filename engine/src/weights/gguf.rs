@@ -23,10 +23,7 @@ pub fn open(path: &Path) -> Result<(Metadata, Weights)> {
     }
     let version = reader.u32()?;
     if version != 3 {
-        return Err(Error::unsupported(
-            path,
-            format!("GGUF version {version} (known: 3)"),
-        ));
+        return Err(Error::unsupported(path, format!("GGUF version {version} (known: 3)")));
     }
     let tensor_count = reader.count("tensors", MIN_DESCRIPTION_BYTES)?;
     let pair_count = reader.count("metadata pairs", metadata::MIN_PAIR_BYTES)?;
@@ -36,26 +33,15 @@ pub fn open(path: &Path) -> Result<(Metadata, Weights)> {
     for _ in 0..tensor_count {
         descriptions.push(Description::read(&mut reader)?);
     }
-    let alignment = metadata
-        .optional_usize("general.alignment")?
-        .unwrap_or(DEFAULT_ALIGNMENT);
+    let alignment = metadata.optional_usize("general.alignment")?.unwrap_or(DEFAULT_ALIGNMENT);
     if !alignment.is_power_of_two() {
-        return Err(Error::damaged(
-            path,
-            format!("general.alignment is {alignment}, not a power of two"),
-        ));
+        return Err(Error::damaged(path, format!("general.alignment is {alignment}, not a power of two")));
     }
     let data_start = reader.offset().next_multiple_of(alignment);
 
     let mut names = BTreeSet::new();
     let mut tensors = Vec::with_capacity(descriptions.len());
-    for Description {
-        name,
-        shape,
-        element,
-        offset,
-    } in descriptions
-    {
+    for Description { name, shape, element, offset } in descriptions {
         let problem = |problem: String| Error::damaged(path, format!("tensor `{name}` {problem}"));
         if !names.insert(name.clone()) {
             return Err(problem("is there twice".into()));
@@ -64,11 +50,7 @@ pub fn open(path: &Path) -> Result<(Metadata, Weights)> {
             .ok()
             .filter(|offset| offset.is_multiple_of(alignment))
             .and_then(|offset| data_start.checked_add(offset))
-            .ok_or_else(|| {
-                problem(format!(
-                    "has data offset {offset}, which is not aligned to {alignment}"
-                ))
-            })?;
+            .ok_or_else(|| problem(format!("has data offset {offset}, which is not aligned to {alignment}")))?;
         tensors.push((name, shape, element, start));
     }
     let mut weights = Weights::empty(path);
@@ -99,9 +81,8 @@ impl Description {
         for _ in 0..dimensions {
             let at = reader.offset();
             let size = reader.u64()?;
-            let size = usize::try_from(size).map_err(|_| {
-                reader.damaged(at, format!("tensor `{name}` has a dimension of {size}"))
-            })?;
+            let size = usize::try_from(size)
+                .map_err(|_| reader.damaged(at, format!("tensor `{name}` has a dimension of {size}")))?;
             shape.push(size);
         }
         shape.reverse();
@@ -111,19 +92,12 @@ impl Description {
             3 => ElementType::Q4_1,
             8 => ElementType::Q8_0,
             other => {
-                let what = format!(
-                    "element type {} of tensor `{name}` (known: F32, F16, Q4_1, Q8_0)",
-                    type_name(other)
-                );
+                let what =
+                    format!("element type {} of tensor `{name}` (known: F32, F16, Q4_1, Q8_0)", type_name(other));
                 return Err(Error::unsupported(reader.path(), what));
             }
         };
-        Ok(Self {
-            name,
-            shape,
-            element,
-            offset: reader.u64()?,
-        })
+        Ok(Self { name, shape, element, offset: reader.u64()? })
     }
 }
 

@@ -25,10 +25,7 @@ impl MappedFile {
         // mapped contents as they are.
         #[allow(unsafe_code)]
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io(path))?;
-        Ok(Self {
-            path: path.to_owned(),
-            map,
-        })
+        Ok(Self { path: path.to_owned(), map })
     }
 
     /// Where the file lies.

@@ -41,11 +41,7 @@ pub struct Weights {
 impl Weights {
     /// An index without tensors; `path` is what messages call the checkpoint.
     fn empty(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            files: Vec::new(),
-            tensors: BTreeMap::new(),
-        }
+        Self { path: path.to_owned(), files: Vec::new(), tensors: BTreeMap::new() }
     }
 
     /// Adds a file and its tensors, given as name, shape, element type and first byte.
@@ -59,34 +55,19 @@ impl Weights {
         let index = self.files.len();
         let mut extents = Vec::new();
         for (name, shape, element, start) in tensors {
-            let problem =
-                |problem: String| Error::damaged(file.path(), format!("tensor `{name}` {problem}"));
-            let len = stored_bytes(&shape, element).ok_or_else(|| {
+            let problem = |problem: String| Error::damaged(file.path(), format!("tensor `{name}` {problem}"));
+            let len = stored_bytes(&shape, element)
+                .ok_or_else(|| problem(format!("has shape {shape:?}, which {element:?} elements cannot fill")))?;
+            let end = start.checked_add(len).filter(|&end| end <= file.bytes().len()).ok_or_else(|| {
                 problem(format!(
-                    "has shape {shape:?}, which {element:?} elements cannot fill"
+                    "of {len} bytes at offset {start} ends beyond the file of {} bytes",
+                    file.bytes().len()
                 ))
             })?;
-            let end = start
-                .checked_add(len)
-                .filter(|&end| end <= file.bytes().len())
-                .ok_or_else(|| {
-                    problem(format!(
-                        "of {len} bytes at offset {start} ends beyond the file of {} bytes",
-                        file.bytes().len()
-                    ))
-                })?;
             extents.push((start, end, name.clone()));
-            let tensor = Tensor {
-                shape,
-                element,
-                file: index,
-                bytes: start..end,
-            };
+            let tensor = Tensor { shape, element, file: index, bytes: start..end };
             if self.tensors.insert(name.clone(), tensor).is_some() {
-                return Err(Error::damaged(
-                    file.path(),
-                    format!("tensor `{name}` is there twice"),
-                ));
+                return Err(Error::damaged(file.path(), format!("tensor `{name}` is there twice")));
             }
         }
         extents.sort_unstable();
@@ -95,9 +76,7 @@ impl Weights {
             if start < end {
                 return Err(Error::damaged(
                     file.path(),
-                    format!(
-                        "tensor `{second}` at offset {start} overlaps tensor `{first}`, which ends at {end}"
-                    ),
+                    format!("tensor `{second}` at offset {start} overlaps tensor `{first}`, which ends at {end}"),
                 ));
             }
         }
@@ -119,9 +98,7 @@ impl Weights {
 
     /// All tensors in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.tensors
-            .iter()
-            .map(|(name, tensor)| (name.as_str(), tensor))
+        self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
     /// Expands a tensor into `out`, whose row `r` becomes the stored row `stored_row(r)`; a row is the fastest dimension.
@@ -138,20 +115,14 @@ impl Weights {
     ) {
         let columns = tensor.shape.last().copied().unwrap_or(1);
         let stored = &self.files[tensor.file].bytes()[tensor.bytes.clone()];
-        assert_eq!(
-            tensor.shape.iter().product::<usize>(),
-            out.len(),
-            "a tensor of another size"
-        );
+        assert_eq!(tensor.shape.iter().product::<usize>(), out.len(), "a tensor of another size");
         if out.is_empty() {
             return;
         }
         let row_bytes = stored.len() / (out.len() / columns);
         workers.for_each_row(out, columns, |row, out| {
             let start = stored_row(row) * row_bytes;
-            tensor
-                .element
-                .expand(&stored[start..start + row_bytes], out);
+            tensor.element.expand(&stored[start..start + row_bytes], out);
         });
     }
 }
@@ -159,9 +130,5 @@ impl Weights {
 /// The bytes of a tensor, or nothing when its rows are not whole blocks or its size overflows.
 fn stored_bytes(shape: &[usize], element: ElementType) -> Option<usize> {
     let (&columns, outer) = shape.split_last().unwrap_or((&1, &[]));
-    outer
-        .iter()
-        .try_fold(element.bytes(columns)?, |bytes, &rows| {
-            bytes.checked_mul(rows)
-        })
+    outer.iter().try_fold(element.bytes(columns)?, |bytes, &rows| bytes.checked_mul(rows))
 }

@@ -26,10 +26,7 @@ pub fn open_folder(folder: &Path) -> Result<Weights> {
             add(&mut weights, &folder.join(part))?;
         }
     } else {
-        return Err(Error::damaged(
-            folder,
-            format!("holds neither {SINGLE} nor {INDEX}"),
-        ));
+        return Err(Error::damaged(folder, format!("holds neither {SINGLE} nor {INDEX}")));
     }
     Ok(weights)
 }
@@ -42,17 +39,11 @@ struct PartIndex {
 /// The distinct file names of an index.
 fn parts(index: &Path) -> Result<BTreeSet<String>> {
     let text = std::fs::read_to_string(index).map_err(Error::io(index))?;
-    let parsed: PartIndex = serde_json::from_str(&text)
-        .map_err(|e| Error::damaged(index, format!("weight index: {e}")))?;
+    let parsed: PartIndex =
+        serde_json::from_str(&text).map_err(|e| Error::damaged(index, format!("weight index: {e}")))?;
     let names: BTreeSet<String> = parsed.weight_map.into_values().collect();
-    match names
-        .iter()
-        .find(|name| Path::new(name).file_name() != Some(name.as_ref()))
-    {
-        Some(name) => Err(Error::damaged(
-            index,
-            format!("`{name}` is not a plain file name"),
-        )),
+    match names.iter().find(|name| Path::new(name).file_name() != Some(name.as_ref())) {
+        Some(name) => Err(Error::damaged(index, format!("`{name}` is not a plain file name"))),
         None => Ok(names),
     }
 }
@@ -69,23 +60,15 @@ fn add(weights: &mut Weights, path: &Path) -> Result<()> {
     let file = MappedFile::open(path)?;
     let bytes = file.bytes();
     let damaged = |problem: String| Error::damaged(path, problem);
-    let (&length, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| {
-        damaged(format!(
-            "only {} bytes, not a safetensors file",
-            bytes.len()
-        ))
-    })?;
+    let (&length, rest) = bytes
+        .split_first_chunk::<8>()
+        .ok_or_else(|| damaged(format!("only {} bytes, not a safetensors file", bytes.len())))?;
     let length = u64::from_le_bytes(length);
     let header = usize::try_from(length)
         .ok()
         .filter(|&length| length <= HEADER_LIMIT)
         .and_then(|length| rest.get(..length))
-        .ok_or_else(|| {
-            damaged(format!(
-                "offset 0 claims a header of {length} bytes in a file of {}",
-                bytes.len()
-            ))
-        })?;
+        .ok_or_else(|| damaged(format!("offset 0 claims a header of {length} bytes in a file of {}", bytes.len())))?;
     let data_start = 8 + header.len();
     let entries: BTreeMap<String, &RawValue> =
         serde_json::from_slice(header).map_err(|e| damaged(format!("header at offset 8: {e}")))?;
@@ -96,24 +79,20 @@ fn add(weights: &mut Weights, path: &Path) -> Result<()> {
             continue;
         }
         let problem = |problem: String| damaged(format!("tensor `{name}` {problem}"));
-        let entry: Entry = serde_json::from_str(raw.get())
-            .map_err(|e| problem(format!("has a header entry that is wrong: {e}")))?;
+        let entry: Entry =
+            serde_json::from_str(raw.get()).map_err(|e| problem(format!("has a header entry that is wrong: {e}")))?;
         let element = match entry.dtype.as_str() {
             "F32" => ElementType::F32,
             "F16" => ElementType::F16,
             "BF16" => ElementType::Bf16,
             other => {
-                let what =
-                    format!("element type {other} of tensor `{name}` (known: F32, F16, BF16)");
+                let what = format!("element type {other} of tensor `{name}` (known: F32, F16, BF16)");
                 return Err(Error::unsupported(path, what));
             }
         };
         let (start, end) = entry.data_offsets;
         let wanted = super::stored_bytes(&entry.shape, element);
-        if end
-            .checked_sub(start)
-            .is_none_or(|length| Some(length) != wanted)
-        {
+        if end.checked_sub(start).is_none_or(|length| Some(length) != wanted) {
             return Err(problem(format!(
                 "of shape {:?} and type {} cannot lie at data offsets {start}..{end}",
                 entry.shape, entry.dtype

@@ -21,12 +21,7 @@ pub(crate) fn json(path: &Path) -> Value {
 }
 
 pub(crate) fn ids(value: &Value) -> Vec<u32> {
-    value
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|id| id.as_u64().expect("an id") as u32)
-        .collect()
+    value.as_array().expect("a list").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
 }
 
 /// A float32 tensor of a safetensors file, read without the engine.
@@ -35,14 +30,9 @@ pub(crate) fn floats(path: &Path, name: &str) -> Vec<f32> {
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
     assert_eq!(header[name]["dtype"], "F32");
-    let at = |i: usize| {
-        8 + length + header[name]["data_offsets"][i].as_u64().expect("an offset") as usize
-    };
+    let at = |i: usize| 8 + length + header[name]["data_offsets"][i].as_u64().expect("an offset") as usize;
     let (numbers, _) = bytes[at(0)..at(1)].as_chunks::<4>();
-    numbers
-        .iter()
-        .map(|&number| f32::from_le_bytes(number))
-        .collect()
+    numbers.iter().map(|&number| f32::from_le_bytes(number)).collect()
 }
 
 pub(crate) fn workers() -> Workers {
@@ -54,11 +44,7 @@ pub(crate) fn open(path: &Path) -> Checkpoint {
 }
 
 /// A runner with room for 256 tokens.
-pub(crate) fn runner(
-    checkpoint: &Checkpoint,
-    page_size: usize,
-    chunked_prefill_size: usize,
-) -> Runner {
+pub(crate) fn runner(checkpoint: &Checkpoint, page_size: usize, chunked_prefill_size: usize) -> Runner {
     let workers = workers();
     let model = checkpoint.load(&workers).unwrap_or_else(|e| panic!("{e}"));
     let limits = RunnerLimits {
@@ -74,18 +60,14 @@ pub(crate) fn runner(
 pub(crate) fn greedy(runner: &mut Runner, prompt: &[u32], count: usize) -> Vec<u32> {
     let mut sampler = Sampler::new(0.0, 0).expect("valid");
     let mut sequence = runner.start();
-    let mut logits = runner
-        .extend(&mut sequence, prompt, Logits::Last)
-        .expect("there is room");
+    let mut logits = runner.extend(&mut sequence, prompt, Logits::Last).expect("there is room");
     let mut chosen = Vec::new();
     loop {
         chosen.push(sampler.sample(&logits).expect("a token"));
         if chosen.len() == count {
             break;
         }
-        logits = runner
-            .extend(&mut sequence, &chosen[chosen.len() - 1..], Logits::Last)
-            .expect("there is room");
+        logits = runner.extend(&mut sequence, &chosen[chosen.len() - 1..], Logits::Last).expect("there is room");
     }
     runner.release(sequence).expect("it held its pages");
     chosen

@@ -48,10 +48,7 @@ impl Metadata {
                 return Err(reader.damaged(at, format!("metadata key `{key}` is there twice")));
             }
         }
-        Ok(Self {
-            path: reader.path().to_owned(),
-            pairs,
-        })
+        Ok(Self { path: reader.path().to_owned(), pairs })
     }
 
     /// The file the metadata came from.
@@ -120,16 +117,7 @@ impl Metadata {
             let Value::Array(values) = value else {
                 return None;
             };
-            values
-                .iter()
-                .map(|value| {
-                    if let Value::Text(text) = value {
-                        Some(text.as_str())
-                    } else {
-                        None
-                    }
-                })
-                .collect()
+            values.iter().map(|value| if let Value::Text(text) = value { Some(text.as_str()) } else { None }).collect()
         })?;
         self.required(key, list)
     }
@@ -163,10 +151,7 @@ impl Metadata {
         };
         match read(value) {
             Some(value) => Ok(Some(value)),
-            None => Err(Error::damaged(
-                &self.path,
-                format!("metadata key `{key}` is not {wanted}"),
-            )),
+            None => Err(Error::damaged(&self.path, format!("metadata key `{key}` is not {wanted}"))),
         }
     }
 
@@ -199,14 +184,11 @@ fn read_value(reader: &mut Reader<'_>, kind: u32, nesting: Nesting) -> Result<Va
         8 => Value::Text(reader.string()?.to_owned()),
         9 if nesting == Nesting::Outer => {
             let kind = reader.u32()?;
-            let smallest = smallest_bytes(kind)
-                .ok_or_else(|| reader.damaged(at, format!("array of value type {kind}")))?;
+            let smallest =
+                smallest_bytes(kind).ok_or_else(|| reader.damaged(at, format!("array of value type {kind}")))?;
             let count = reader.count("array elements", smallest)?;
             if count > ARRAY_LIMIT {
-                return Err(reader.damaged(
-                    at,
-                    format!("array of {count} elements (limit: {ARRAY_LIMIT})"),
-                ));
+                return Err(reader.damaged(at, format!("array of {count} elements (limit: {ARRAY_LIMIT})")));
             }
             let values = (0..count).map(|_| read_value(reader, kind, Nesting::InArray));
             Value::Array(values.collect::<Result<_>>()?)

@@ -12,11 +12,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(path: &'a Path, bytes: &'a [u8]) -> Self {
-        Self {
-            path,
-            bytes,
-            offset: 0,
-        }
+        Self { path, bytes, offset: 0 }
     }
 
     pub(super) fn path(&self) -> &'a Path {
@@ -62,12 +58,7 @@ impl<'a> Reader<'a> {
         usize::try_from(count)
             .ok()
             .filter(|&count| count <= room)
-            .ok_or_else(|| {
-                self.damaged(
-                    at,
-                    format!("claims {count} {things}, the file has room for {room}"),
-                )
-            })
+            .ok_or_else(|| self.damaged(at, format!("claims {count} {things}, the file has room for {room}")))
     }
 
     pub(super) fn string(&mut self) -> Result<&'a str> {

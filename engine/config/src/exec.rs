@@ -1,0 +1,45 @@
+//! `exec`: what the computation runs on.
+
+use std::path::PathBuf;
+
+use kitbag::{ConfigChoice, ConfigNamespaces, Facts};
+
+/// What the computation runs on.
+#[derive(ConfigNamespaces)]
+#[config(ns = "exec")]
+pub struct Exec {
+    /// The device.
+    #[config(default = Device::Cpu)]
+    pub device: Device,
+    /// Threads for computation on the CPU; one per CPU unless set.
+    #[config(auto = Facts::cpus, range = 1..=1024)]
+    pub threads: usize,
+    /// CUDA kernels.
+    #[config(nested)]
+    pub kernel: Kernel,
+}
+
+/// A kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum Device {
+    /// The processor.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda,
+}
+
+/// CUDA kernels.
+#[derive(ConfigNamespaces)]
+#[config(ns = "exec.kernel")]
+pub struct Kernel {
+    /// Tokens of context that one block of decode attention reads.
+    #[config(default = 256, range = 16..=65_536)]
+    pub decode_split_tokens: usize,
+    /// Rows per block of the grouped matrix product over experts: 16, 32, 64 or 128.
+    #[config(default = 16, range = 16..=128)]
+    pub moe_block_rows: usize,
+    /// The folder that holds NVRTC and its builtins; the library path unless set.
+    pub nvrtc_path: Option<PathBuf>,
+    /// The CUDA driver library; the one on the library path unless set.
+    pub cuda_driver_path: Option<PathBuf>,
+}

@@ -1,0 +1,33 @@
+//! `model`: which model, and how it is read.
+
+use std::path::PathBuf;
+
+use kitbag::{ConfigChoice, ConfigNamespaces};
+
+/// Which model, and how it is read.
+#[derive(ConfigNamespaces)]
+#[config(ns = "model")]
+pub struct Model {
+    /// A model folder or a GGUF file; the default model, fetched once, unless set.
+    pub model_path: Option<PathBuf>,
+    /// How the path is read; `auto` takes a name ending in `.gguf` for a GGUF file and anything else for a folder.
+    #[config(default = LoadFormat::Auto)]
+    pub load_format: LoadFormat,
+    /// The longest sequence, in tokens; the model's own context length unless set.
+    #[config(range = 1..)]
+    pub context_length: Option<usize>,
+    /// Where fetched models are kept; a leading `~` is the home folder.
+    #[config(default = "~/.cache/engine")]
+    pub cache_dir: PathBuf,
+}
+
+/// How a model path is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum LoadFormat {
+    /// Seen from the path.
+    Auto,
+    /// A folder with safetensors.
+    Safetensors,
+    /// A GGUF file.
+    Gguf,
+}

@@ -1,0 +1,88 @@
+//! The command line: which command, its flags, and how it ends.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use engine_config::Settings;
+use kitbag::clap::error::ErrorKind;
+use kitbag::clap::{ArgMatches, Command};
+use kitbag::{ConfigNamespaces, Context, Errors};
+
+use crate::generate_command;
+
+/// Why a command did not do what it was asked.
+pub(crate) enum Failure {
+    /// The command line or another source of settings is wrong.
+    Usage(String),
+    /// Something went wrong underway.
+    Run(String),
+    /// Whoever reads standard output has stopped reading, which is theirs to decide.
+    OutputClosed,
+}
+
+impl Failure {
+    /// A failure underway.
+    pub(crate) fn run(error: impl Display) -> Self {
+        Self::Run(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Run(format!("cannot write to standard output: {error}")),
+        }
+    }
+}
+
+impl From<Errors> for Failure {
+    fn from(errors: Errors) -> Self {
+        Self::Usage(errors.to_string())
+    }
+}
+
+fn command() -> Command {
+    Command::new("engine")
+        .about("An inference engine for large language models")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(generate_command::command())
+}
+
+/// Runs the command of this process: 0 when it did what it was asked, 1 when something went wrong, 2 when it was asked wrongly.
+pub(crate) fn run() -> ExitCode {
+    let matches = match command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return explain(&error),
+    };
+    let done = match matches.subcommand() {
+        Some((generate_command::NAME, matches)) => generate_command::run(matches),
+        _ => unreachable!("clap requires one of the commands above"),
+    };
+    match done {
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Run(message)) => end(&message, 1),
+        Err(Failure::Usage(message)) => end(&message, 2),
+    }
+}
+
+/// The settings of a command: defaults, file, environment and flags.
+pub(crate) fn settings(matches: &ArgMatches) -> Result<Context<Settings>, Failure> {
+    Ok(Settings::loader().env(std::env::vars_os()).matches(matches).load()?)
+}
+
+fn explain(error: &kitbag::clap::Error) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // Nothing is left to do when the reader of the explanation is gone.
+    let _ = error.print();
+    ExitCode::from(if asked { 0 } else { 2 })
+}
+
+fn end(message: &str, code: u8) -> ExitCode {
+    // As above.
+    let _ = writeln!(std::io::stderr(), "engine: {message}");
+    ExitCode::from(code)
+}
