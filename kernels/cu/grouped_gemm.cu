@@ -18,8 +18,6 @@ enum : int {
   STAGES = 3,
   WARPS = 4,
   THREADS = WARPS * 32,
-  // Eight elements of padding: the eight rows that an ldmatrix phase reads then fall into different banks.
-  PITCH = BLOCK_DEPTH + 8,
 
   WARPS_DOWN = BLOCK_ROWS >= 128 ? 4 : BLOCK_ROWS >= 32 ? 2 : 1,
   WARPS_ACROSS = WARPS / WARPS_DOWN,
@@ -39,9 +37,14 @@ enum : int {
 };
 
 struct Stage {
-  bf16 input[BLOCK_ROWS][PITCH];
-  bf16 weights[BLOCK_COLUMNS][PITCH];
+  bf16 input[BLOCK_ROWS][BLOCK_DEPTH];
+  bf16 weights[BLOCK_COLUMNS][BLOCK_DEPTH];
 };
+
+// Where a chunk of a row lies in shared memory. Two rows fill all banks, so a chunk's place within its row is turned by
+// the number of the pair: the eight rows of an ldmatrix then meet eight different sets of banks, and so do the eight
+// chunks that a quarter of a warp copies.
+DEVICE i32 place(i32 row, i32 column) { return column ^ row / 2 % CHUNKS * 8; }
 
 // input           [rows / ROWS_PER_INPUT, DEPTH]
 // weights         [experts, COLUMNS, DEPTH]
@@ -108,13 +111,13 @@ grouped_gemm(const bf16 *input, const bf16 *weights, bf16 *output, const i32 *so
           const i32 r = copy_row + p * ROWS_PER_PASS;
           const bool valid = inside && input_exists[p];
           if (r < BLOCK_ROWS)
-            copy16_async(&stage.input[r][copy_column], valid ? input_chunk[p] + start : input, valid);
+            copy16_async(&stage.input[r][place(r, copy_column)], valid ? input_chunk[p] + start : input, valid);
         }
 #pragma unroll
         for (int p = 0; p < WEIGHT_PASSES; p++) {
+          const i32 r = copy_row + p * ROWS_PER_PASS;
           const bool valid = inside && weight_exists[p];
-          copy16_async(&stage.weights[copy_row + p * ROWS_PER_PASS][copy_column],
-                       valid ? weight_chunk[p] + start : weights, valid);
+          copy16_async(&stage.weights[r][place(r, copy_column)], valid ? weight_chunk[p] + start : weights, valid);
         }
       }
       close_copy_group();
@@ -135,12 +138,16 @@ grouped_gemm(const bf16 *input, const bf16 *weights, bf16 *output, const i32 *so
         u32 a[TILES_DOWN][4];
         u32 b[TILES_ACROSS / 2][4];
 #pragma unroll
-        for (int i = 0; i < TILES_DOWN; i++)
-          load_matrix_x4(a[i], &stage.input[warp_row + i * 16 + lane % 16][k + lane / 16 * 8]);
+        for (int i = 0; i < TILES_DOWN; i++) {
+          const i32 r = warp_row + i * 16 + lane % 16;
+          load_matrix_x4(a[i], &stage.input[r][place(r, k + lane / 16 * 8)]);
+        }
         // One load brings two neighbouring 16x8 tiles: lanes 0-15 address the first, 16-31 the second.
 #pragma unroll
-        for (int j = 0; j < TILES_ACROSS / 2; j++)
-          load_matrix_x4(b[j], &stage.weights[warp_column + j * 16 + lane % 8 + lane / 16 * 8][k + lane / 8 % 2 * 8]);
+        for (int j = 0; j < TILES_ACROSS / 2; j++) {
+          const i32 r = warp_column + j * 16 + lane % 8 + lane / 16 * 8;
+          load_matrix_x4(b[j], &stage.weights[r][place(r, k + lane / 8 % 2 * 8)]);
+        }
 #pragma unroll
         for (int i = 0; i < TILES_DOWN; i++)
 #pragma unroll

@@ -126,7 +126,7 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
                        i32 splits, float scale) {
   __shared__ float warp_max[WARPS][HEADS];
   __shared__ float warp_sum[WARPS][HEADS];
-  __shared__ float warp_value[WARPS][HEADS][HEAD_DIM];
+  __shared__ __align__(16) float warp_value[WARPS][HEADS][HEAD_DIM];
 
   const i64 request = blockIdx.x;
   const i32 first_head = blockIdx.y * HEADS;
@@ -180,8 +180,10 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
 #pragma unroll
   for (int h = 0; h < HEADS; h++) {
     if (lane < LANES_PER_TOKEN) {
-#pragma unroll
-      for (int i = 0; i < 8; i++) warp_value[warp][h][element + i] = running.value[h][i];
+      const float(&value)[8] = running.value[h];
+      float4 *to = (float4 *)&warp_value[warp][h][element];
+      to[0] = make_float4(value[0], value[1], value[2], value[3]);
+      to[1] = make_float4(value[4], value[5], value[6], value[7]);
     }
     if (lane == 0) {
       warp_max[warp][h] = running.max[h];

@@ -1,0 +1,38 @@
+//! What tests ask of the interpreter and no driver answers.
+
+use std::ffi::c_char;
+
+use crate::driver::driver;
+
+/// Copies the account of the last failure, or of the last refused module or launch, to a buffer of `capacity` bytes, cut
+/// to fit and without a final NUL, and returns its whole length. It is empty if nothing has failed.
+///
+/// # Safety
+///
+/// `buffer` is valid for `capacity` bytes, or null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuda_emu_last_report(buffer: *mut c_char, capacity: usize) -> usize {
+    let driver = driver();
+    let report = driver.report.as_bytes();
+    if !buffer.is_null() {
+        let length = report.len().min(capacity);
+        // SAFETY: `length` is at most the buffer's, and at most the report's.
+        unsafe {
+            buffer.cast::<u8>().copy_from_nonoverlapping(report.as_ptr(), length);
+        };
+    }
+    report.len()
+}
+
+/// Lets the warps of kernels launched from now on run in a random order that follows from `seed`; 0 is the order of
+/// their numbers, as at first.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_set_schedule(seed: u64) {
+    driver().schedule = (seed != 0).then_some(seed);
+}
+
+/// Passes over shared memory that bank conflicts cost the last kernel that succeeded, beyond those that it needs.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_bank_conflicts() -> u64 {
+    driver().bank_conflicts
+}

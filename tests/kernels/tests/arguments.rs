@@ -1,0 +1,154 @@
+//! A launch whose buffers do not fit its shape is refused before the device sees it.
+
+use kernel_tests::device;
+use kernels::cuda::{
+    CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace,
+    GroupedGemm, GroupedGemmArgs, GroupedGemmShape, KvLayout,
+};
+
+const ATTENTION: DecodeAttentionShape =
+    DecodeAttentionShape { head_dim: 32, query_heads: 4, kv_heads: 2, page_size: 16, split_tokens: 32 };
+const REQUESTS: usize = 2;
+const PAGES: usize = 3;
+const WIDTH: usize = 5;
+
+/// A batch's buffers, each with a length that a test may change.
+struct Attention {
+    query: usize,
+    keys: usize,
+    layout: KvLayout,
+    block_table: usize,
+    slots: usize,
+    max_context: usize,
+    output: usize,
+    lse: usize,
+    workspace_context: usize,
+    /// Elements to skip at the start of the keys.
+    shift: usize,
+}
+
+impl Attention {
+    fn right() -> Self {
+        let rows = REQUESTS * ATTENTION.query_heads;
+        Self {
+            query: rows * ATTENTION.head_dim,
+            keys: PAGES * 16 * 2 * 32,
+            layout: KvLayout::token_major(&ATTENTION, PAGES),
+            block_table: 4 * WIDTH,
+            slots: REQUESTS,
+            max_context: 80,
+            output: rows * ATTENTION.head_dim,
+            lse: rows,
+            workspace_context: 80,
+            shift: 0,
+        }
+    }
+
+    fn launch(&self, device: &CudaDevice, kernel: &DecodeAttention) -> Result<(), CudaError> {
+        let query: CudaSlice<u16> = device.zeros(self.query)?;
+        let keys: CudaSlice<u16> = device.zeros(self.keys + self.shift)?;
+        let values: CudaSlice<u16> = device.zeros(PAGES * 16 * 2 * 32)?;
+        let block_table: CudaSlice<i32> = device.zeros(self.block_table)?;
+        let slots: CudaSlice<i32> = device.zeros(self.slots)?;
+        let context: CudaSlice<i32> = device.zeros(REQUESTS)?;
+        let mut output: CudaSlice<u16> = device.zeros(self.output)?;
+        let mut lse: CudaSlice<f32> = device.zeros(self.lse)?;
+        let mut workspace = DecodeWorkspace::new(device, &ATTENTION, REQUESTS, self.workspace_context)?;
+        device.paged_decode_attention(
+            kernel,
+            DecodeAttentionArgs {
+                query: query.as_view(),
+                keys: keys.slice(self.shift..),
+                values: values.as_view(),
+                layout: self.layout,
+                block_table: block_table.as_view(),
+                table_width: WIDTH,
+                slots: slots.as_view(),
+                context: context.as_view(),
+                max_context: self.max_context,
+                scale: 1.0,
+                output: output.as_view_mut(),
+                lse: lse.as_view_mut(),
+                workspace: &mut workspace,
+            },
+        )?;
+        device.synchronize()
+    }
+}
+
+#[test]
+fn attention_checks_every_size() {
+    let device = device();
+    let kernel = DecodeAttention::compile(&device, ATTENTION).unwrap();
+    let right = Attention::right;
+    right().launch(&device, &kernel).unwrap();
+    let mut odd_stride = right();
+    odd_stride.layout.token_stride -= 4;
+    let mut long_stride = right();
+    long_stride.layout.page_stride += 8;
+    let wrong = [
+        ("length of query", Attention { query: 255, ..right() }),
+        ("length of output", Attention { output: 257, ..right() }),
+        ("length of lse", Attention { lse: 7, ..right() }),
+        ("length of slots", Attention { slots: 3, ..right() }),
+        ("length of block_table", Attention { block_table: 19, ..right() }),
+        ("max_context", Attention { max_context: 81, ..right() }),
+        ("rows of the workspace", Attention { workspace_context: 64, ..right() }),
+        ("length of the key pool", Attention { keys: 3071, ..right() }),
+        ("length of the key pool", long_stride),
+        ("token_stride", odd_stride),
+        ("the key pool's address", Attention { shift: 4, ..right() }),
+    ];
+    for (what, batch) in wrong {
+        let error = batch.launch(&device, &kernel).unwrap_err();
+        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+    }
+}
+
+const PRODUCT: GroupedGemmShape =
+    GroupedGemmShape { block_rows: 16, experts: 2, columns: 64, depth: 32, rows_per_input: 2 };
+
+#[test]
+fn products_check_every_size() {
+    /// Lengths of input, weights, sorted rows, block experts and output, and the number of rows.
+    const RIGHT: [usize; 6] = [4 * 32, 2 * 64 * 32, 32, 2, 8 * 64, 8];
+    let device = device();
+    let kernel = GroupedGemm::compile(&device, PRODUCT).unwrap();
+    let launch = |sizes: [usize; 6]| {
+        let [input, weights, sorted_rows, block_expert, output, rows] = sizes;
+        let input: CudaSlice<u16> = device.zeros(input)?;
+        let weights: CudaSlice<u16> = device.zeros(weights)?;
+        let sorted_rows: CudaSlice<i32> = device.zeros(sorted_rows)?;
+        let block_expert: CudaSlice<i32> = device.zeros(block_expert)?;
+        let used_rows: CudaSlice<i32> = device.zeros(1)?;
+        let mut output: CudaSlice<u16> = device.zeros(output)?;
+        device.grouped_gemm(
+            &kernel,
+            GroupedGemmArgs {
+                input: input.as_view(),
+                weights: weights.as_view(),
+                sorted_rows: sorted_rows.as_view(),
+                block_expert: block_expert.as_view(),
+                used_rows: used_rows.as_view(),
+                rows,
+                output: output.as_view_mut(),
+            },
+        )?;
+        device.synchronize()
+    };
+    launch(RIGHT).unwrap();
+    let wrong = [
+        ("length of input", 0, 127),
+        ("length of weights", 1, 4095),
+        ("length of sorted_rows", 2, 33),
+        ("length of sorted_rows", 3, 3),
+        ("length of output", 4, 513),
+        ("rows", 5, 7),
+    ];
+    for (what, index, size) in wrong {
+        let mut sizes = RIGHT;
+        sizes[index] = size;
+        let error = launch(sizes).unwrap_err();
+        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Broken kernels are found out, each by the check that is there for it: a test of the tests.
+//!
+//! A failed kernel fails its device for good, so every test here opens the device for itself and they run one at a time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kernel_tests::{Emulator, device};
+use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder};
+use kernels::cuda::{CudaError, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const PRODUCT: GroupedGemmShape =
+    GroupedGemmShape { block_rows: 64, experts: 3, columns: 64, depth: 160, rows_per_input: 2 };
+
+const ATTENTION: DecodeAttentionShape =
+    DecodeAttentionShape { head_dim: 64, query_heads: 4, kv_heads: 2, page_size: 16, split_tokens: 64 };
+
+/// The source with one place changed.
+fn mutate(source: &KernelSource, from: &str, to: &str) -> KernelSource {
+    assert_eq!(source.text.matches(from).count(), 1, "`{from}` must be in {} once", source.name);
+    KernelSource { name: source.name, text: source.text.replacen(from, to, 1).into() }
+}
+
+/// Whether a broken product is right in numbers; an error is the emulator's.
+fn run_product(source: KernelSource) -> Result<bool, CudaError> {
+    let device = device();
+    let kernel = GroupedGemm::compile_source(&device, PRODUCT, source)?;
+    let problem = GroupedGemmProblem::random(PRODUCT, &[65, 0, 9], 0, 31)?;
+    let found = problem.run(&device, &kernel)?;
+    Ok(problem.compare(&found).holds())
+}
+
+fn run_attention(source: KernelSource) -> Result<bool, CudaError> {
+    let device = device();
+    let kernel = DecodeAttention::compile_source(&device, ATTENTION, source)?;
+    let contexts = [Some(16), Some(100), Some(1)];
+    let problem = DecodeProblem::random(ATTENTION, &contexts, PoolOrder::TokenMajor, 32);
+    let found = problem.run(&device, &kernel)?;
+    Ok(problem.compare(&found).iter().all(Comparison::holds))
+}
+
+/// The emulator's report must have `words` and name a line of the source that has one of `lines`.
+fn assert_reported(outcome: Result<bool, CudaError>, source: &KernelSource, words: &str, lines: &[&str]) {
+    let error = outcome.expect_err("the broken kernel ran");
+    assert!(matches!(error, CudaError::Driver { .. }), "{error}");
+    let report = Emulator::open().report();
+    assert!(report.contains(words), "no `{words}` in:\n{report}");
+    let prefix = format!("{}:", source.name);
+    let named: Vec<&str> = report
+        .match_indices(&prefix)
+        .filter_map(|(at, _)| {
+            let digits = &report[at + prefix.len()..];
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            source.text.lines().nth(digits[..end].parse::<usize>().ok()? - 1)
+        })
+        .collect();
+    let names = |wanted: &&str| named.iter().any(|line| line.contains(*wanted));
+    assert!(lines.iter().any(names), "lines {named:?} in:\n{report}");
+}
+
+#[test]
+fn the_unbroken_kernels_pass_and_a_failure_ends_with_its_device() {
+    let _alone = alone();
+    let broken = mutate(&DecodeAttention::SOURCE, "__syncthreads();", "");
+    run_attention(broken).unwrap_err();
+    assert!(run_product(GroupedGemm::SOURCE).unwrap());
+    assert!(run_attention(DecodeAttention::SOURCE).unwrap());
+}
+
+#[test]
+fn a_product_without_its_barrier_races() {
+    let _alone = alone();
+    let source = mutate(&GroupedGemm::SOURCE, "__syncthreads();", "");
+    let outcome = run_product(source.clone());
+    assert_reported(outcome, &source, "grouped_gemm", &["load_matrix_x4", "copy16_async"]);
+}
+
+#[test]
+fn a_product_that_does_not_wait_for_its_copies_is_reported() {
+    let _alone = alone();
+    let source = mutate(&GroupedGemm::SOURCE, "wait_for_copies<STAGES - 2>();", "wait_for_copies<STAGES>();");
+    let outcome = run_product(source.clone());
+    assert_reported(outcome, &source, "grouped_gemm", &["load_matrix_x4"]);
+}
+
+#[test]
+fn a_product_that_gathers_padding_rows_leaves_its_input() {
+    let _alone = alone();
+    let source = mutate(&GroupedGemm::SOURCE, "input_exists[p] = (u32)row < (u32)rows;", "input_exists[p] = true;");
+    let outcome = run_product(source.clone());
+    assert_reported(outcome, &source, "allocation", &["copy16_async"]);
+}
+
+#[test]
+fn a_product_with_a_wrong_fragment_address_has_wrong_numbers() {
+    let _alone = alone();
+    let source = mutate(&GroupedGemm::SOURCE, "lane / 8 % 2 * 8", "lane / 16 * 8");
+    assert!(!run_product(source).unwrap());
+}
+
+/// Right numbers, and slow: what the counters are for.
+#[test]
+fn a_product_that_does_not_turn_its_chunks_has_bank_conflicts() {
+    let _alone = alone();
+    let emulator = Emulator::open();
+    assert!(run_product(GroupedGemm::SOURCE).unwrap());
+    assert_eq!(emulator.bank_conflicts(), 0);
+    let source = mutate(&GroupedGemm::SOURCE, "return column ^ row / 2 % CHUNKS * 8;", "return column;");
+    assert!(run_product(source).unwrap());
+    assert!(emulator.bank_conflicts() > 0);
+}
+
+#[test]
+fn attention_without_its_barrier_races() {
+    let _alone = alone();
+    let source = mutate(&DecodeAttention::SOURCE, "__syncthreads();", "");
+    let outcome = run_attention(source.clone());
+    assert_reported(outcome, &source, "paged_decode_attention", &["warp_max", "warp_sum", "warp_value"]);
+}
+
+#[test]
+fn attention_that_looks_one_token_too_far_leaves_its_pool() {
+    let _alone = alone();
+    let source = mutate(&DecodeAttention::SOURCE, "visible[u] = token < end;", "visible[u] = token <= end;");
+    let outcome = run_attention(source.clone());
+    assert_reported(outcome, &source, "allocation", &["(keys + offset)", "(values + offset)"]);
+}
+
+#[test]
+fn attention_with_a_page_index_off_by_one_leaves_its_pool() {
+    let _alone = alone();
+    let source = mutate(&DecodeAttention::SOURCE, "pages[token >> PAGE_SHIFT]", "pages[(token >> PAGE_SHIFT) + 1]");
+    let outcome = run_attention(source.clone());
+    assert_reported(outcome, &source, "allocation", &["(keys + offset)", "(values + offset)"]);
+}
+
+#[test]
+fn attention_that_takes_the_wrong_head_has_wrong_numbers() {
+    let _alone = alone();
+    let source = mutate(
+        &DecodeAttention::SOURCE,
+        "(i64)(first_head / GROUP) * head_stride",
+        "(i64)(first_head % KV_HEADS) * head_stride",
+    );
+    assert!(!run_attention(source).unwrap());
+}

@@ -1,0 +1,37 @@
+//! The kernels give the same bits in whatever order their warps run. In a process of its own: the order is the
+//! emulator's, not the test's.
+
+use kernel_tests::{Emulator, device};
+use kernels::cuda::check::{DecodeProblem, GroupedGemmProblem, PoolOrder};
+use kernels::cuda::{DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape};
+
+const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
+
+#[test]
+fn results_do_not_depend_on_the_order_of_warps() {
+    let emulator = Emulator::open();
+    let device = device();
+
+    let shape = DecodeAttentionShape { head_dim: 64, query_heads: 4, kv_heads: 1, page_size: 16, split_tokens: 64 };
+    let contexts = [Some(150), Some(17), None];
+    let attention = DecodeProblem::random(shape, &contexts, PoolOrder::TokenMajor, 21);
+    let attention_kernel = DecodeAttention::compile(&device, shape).unwrap();
+
+    let shape = GroupedGemmShape { block_rows: 64, experts: 3, columns: 64, depth: 160, rows_per_input: 1 };
+    let product = GroupedGemmProblem::random(shape, &[65, 0, 9], 0, 22).unwrap();
+    let product_kernel = GroupedGemm::compile(&device, shape).unwrap();
+
+    let expected_attention = attention.run(&device, &attention_kernel).unwrap();
+    let expected_product = product.run(&device, &product_kernel).unwrap();
+    assert!(product.compare(&expected_product).holds());
+    assert_eq!(emulator.bank_conflicts(), 0, "rows of the tiles fall into the same banks");
+    for seed in SEEDS {
+        println!("schedule seed {seed}");
+        emulator.set_schedule(seed);
+        let found = attention.run(&device, &attention_kernel).unwrap();
+        assert_eq!(found.output, expected_attention.output, "schedule seed {seed}");
+        assert_eq!(found.lse, expected_attention.lse, "schedule seed {seed}");
+        let found = product.run(&device, &product_kernel).unwrap();
+        assert_eq!(found.output, expected_product.output, "schedule seed {seed}");
+    }
+}
