@@ -29,10 +29,8 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         return Err("the pinned compiler is built for x86-64 Linux only".into());
     }
     // Not CARGO_TARGET_DIR: tests look for the tools beside the sources, wherever their own binaries are built.
-    let target = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .ok_or("xtask is not inside a workspace")?
-        .join("target");
+    let target =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is not inside a workspace")?.join("target");
     let tools = target.join("cuda-tools");
     if is_current(&tools) {
         println!("{} is up to date", tools.display());
@@ -40,23 +38,14 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     }
     fs::create_dir_all(&target)?;
     // Inside target, so that the rename below stays on one file system and is atomic.
-    let scratch = tempfile::Builder::new()
-        .prefix("cuda-tools-")
-        .tempdir_in(&target)?;
+    let scratch = tempfile::Builder::new().prefix("cuda-tools-").tempdir_in(&target)?;
     let wheel = download(&scratch.path().join("wheel"))?;
     let hash = sha256(&wheel)?;
     if hash != WHEEL_SHA256 {
-        return Err(format!(
-            "{} has SHA-256 {hash}, expected {WHEEL_SHA256}",
-            wheel.display()
-        )
-        .into());
+        return Err(format!("{} has SHA-256 {hash}, expected {WHEEL_SHA256}", wheel.display()).into());
     }
     let unpacked = scratch.path().join("unpacked");
-    python(
-        &["-m", "zipfile", "-e"],
-        &[wheel.as_path(), unpacked.as_path()],
-    )?;
+    python(&["-m", "zipfile", "-e"], &[wheel.as_path(), unpacked.as_path()])?;
     let staged = scratch.path().join("staged");
     fs::create_dir(&staged)?;
     for file in FILES {
@@ -87,21 +76,8 @@ fn publish(staged: &Path, tools: &Path, replaced: &Path) -> Result<(), Box<dyn E
 }
 
 fn download(into: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    python(
-        &[
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            REQUIREMENT,
-            "--dest",
-        ],
-        &[into],
-    )?;
-    let file = fs::read_dir(into)?
-        .next()
-        .ok_or("pip reported success and downloaded nothing")??;
+    python(&["-m", "pip", "download", "--quiet", "--no-deps", REQUIREMENT, "--dest"], &[into])?;
+    let file = fs::read_dir(into)?.next().ok_or("pip reported success and downloaded nothing")??;
     Ok(file.path())
 }
 
@@ -111,11 +87,7 @@ fn python(arguments: &[&str], paths: &[&Path]) -> Result<(), Box<dyn Error>> {
         .args(paths)
         .status()
         .map_err(|error| format!("cannot run python3: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("python3 {} failed: {status}", arguments.join(" ")).into())
-    }
+    if status.success() { Ok(()) } else { Err(format!("python3 {} failed: {status}", arguments.join(" ")).into()) }
 }
 
 fn sha256(path: &Path) -> Result<String, Box<dyn Error>> {
@@ -166,9 +138,6 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("abc");
         fs::write(&file, "abc").unwrap();
-        assert_eq!(
-            sha256(&file).unwrap(),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
+        assert_eq!(sha256(&file).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

@@ -77,7 +77,17 @@ fn a_product_without_its_barrier_races() {
     let _alone = alone();
     let source = mutate(&GroupedGemm::SOURCE, "__syncthreads();", "");
     let outcome = run_product(source.clone());
-    assert_reported(outcome, &source, "grouped_gemm", &["load_matrix_x4", "copy16_async"]);
+    assert_reported(outcome, &source, "read after write", &["load_matrix_x4"]);
+}
+
+#[test]
+fn a_product_that_overwrites_before_the_barrier_races() {
+    let _alone = alone();
+    let (barrier, copies) = ("__syncthreads();", "start_copies(step + STAGES - 1);");
+    let source =
+        mutate(&GroupedGemm::SOURCE, &format!("{barrier}\n      {copies}"), &format!("{copies}\n      {barrier}"));
+    let outcome = run_product(source.clone());
+    assert_reported(outcome, &source, "write after read", &["copy16_async"]);
 }
 
 #[test]
@@ -85,7 +95,7 @@ fn a_product_that_does_not_wait_for_its_copies_is_reported() {
     let _alone = alone();
     let source = mutate(&GroupedGemm::SOURCE, "wait_for_copies<STAGES - 2>();", "wait_for_copies<STAGES>();");
     let outcome = run_product(source.clone());
-    assert_reported(outcome, &source, "grouped_gemm", &["load_matrix_x4"]);
+    assert_reported(outcome, &source, "is not waited for", &["load_matrix_x4"]);
 }
 
 #[test]
@@ -120,7 +130,7 @@ fn attention_without_its_barrier_races() {
     let _alone = alone();
     let source = mutate(&DecodeAttention::SOURCE, "__syncthreads();", "");
     let outcome = run_attention(source.clone());
-    assert_reported(outcome, &source, "paged_decode_attention", &["warp_max", "warp_sum", "warp_value"]);
+    assert_reported(outcome, &source, "read after write", &["warp_max", "warp_sum", "warp_value"]);
 }
 
 #[test]

@@ -123,3 +123,29 @@ fn check_experts(device: &CudaDevice, shapes: &CheckShapes) -> Result<Measuremen
         guards_intact: found.guards_intact,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(relative: f64, guards_intact: bool) -> Report {
+        let comparison = Comparison { relative, relative_bound: 8e-3, largest: 0.01, largest_bound: 0.02 };
+        let what = "grouped matrix product";
+        Report {
+            device: "a device".to_owned(),
+            measurements: vec![Measurement { what, comparison, guards_intact }],
+        }
+    }
+
+    #[test]
+    fn one_wrong_result_fails_the_report() {
+        for (relative, guards_intact, verdict) in
+            [(1e-3, true, "ok"), (1e-1, true, "WRONG"), (1e-3, false, "WRITES OUTSIDE ITS RESULT")]
+        {
+            let report = report(relative, guards_intact);
+            assert_eq!(report.passed(), verdict == "ok");
+            let text = report.to_string();
+            assert!(text.starts_with("kernels on a device\n") && text.trim_end().ends_with(verdict), "{text}");
+        }
+    }
+}

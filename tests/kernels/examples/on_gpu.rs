@@ -1,0 +1,32 @@
+//! Every problem of the kernel tests, on the machine's own GPU.
+//!
+//! `cargo run --release -p kernel-tests --example on_gpu [folder of NVRTC]`. The first wrong result ends it.
+
+use std::error::Error;
+use std::time::Instant;
+
+use kernel_tests::cases;
+use kernels::cuda::{CudaDevice, CudaOptions};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = CudaOptions { nvrtc_path: std::env::args_os().nth(1).map(Into::into), ..CudaOptions::default() };
+    let device = CudaDevice::open(&options)?;
+    println!("{} ({:?})", device.name()?, device.target());
+    let start = Instant::now();
+    for head_dim in [32, 64, 128, 256] {
+        for case in cases::attention(head_dim) {
+            case.check(&device);
+        }
+    }
+    for block_rows in [16, 32, 64, 128] {
+        for case in cases::products(block_rows) {
+            case.check(&device);
+        }
+    }
+    for seed in 0..200 {
+        cases::random_attention(seed).check(&device);
+        cases::random_product(seed).check(&device);
+    }
+    println!("all right, in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! The problems that both kernels must solve, on whatever device.
+
+use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, Noise, PoolOrder};
+use kernels::cuda::{CudaDevice, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape};
+
+/// Contexts around the boundaries of pages and splits; an empty one and a padding row among them.
+const CONTEXTS: [Option<usize>; 8] = [Some(17), Some(0), Some(513), None, Some(1), Some(16), Some(100), Some(15)];
+
+/// Rows per expert around the boundary of a block, and experts without rows first, last and between.
+const ROWS: [usize; 8] = [0, 1, 63, 64, 0, 65, 17, 0];
+
+/// A batch for decode attention.
+#[derive(Debug, Clone)]
+pub struct AttentionCase {
+    /// What the kernel is compiled for.
+    pub shape: DecodeAttentionShape,
+    /// One request per entry.
+    pub contexts: Vec<Option<usize>>,
+    /// How the pools lie.
+    pub order: PoolOrder,
+    /// Decides the inputs.
+    pub seed: u64,
+}
+
+/// A batch for the grouped product.
+#[derive(Debug, Clone)]
+pub struct ProductCase {
+    /// What the kernel is compiled for.
+    pub shape: GroupedGemmShape,
+    /// Rows of each expert.
+    pub rows: Vec<usize>,
+    /// Rows whose expert has no weights here.
+    pub foreign: usize,
+    /// Decides the inputs.
+    pub seed: u64,
+}
+
+impl AttentionCase {
+    /// Solves the problem on a device and compares; prints the errors.
+    ///
+    /// # Panics
+    ///
+    /// If the result is wrong or the device fails.
+    pub fn check(&self, device: &CudaDevice) {
+        println!("{self:?}");
+        let kernel = DecodeAttention::compile(device, self.shape).unwrap();
+        let problem = DecodeProblem::random(self.shape, &self.contexts, self.order, self.seed);
+        let found = problem.run(device, &kernel).unwrap();
+        for comparison in problem.compare(&found) {
+            assert_near(&comparison);
+        }
+        assert!(found.guards_intact, "wrote outside its results");
+    }
+}
+
+impl ProductCase {
+    /// Solves the problem on a device and compares; prints the errors.
+    ///
+    /// # Panics
+    ///
+    /// If the result is wrong or the device fails.
+    pub fn check(&self, device: &CudaDevice) {
+        println!("{self:?}");
+        let kernel = GroupedGemm::compile(device, self.shape).unwrap();
+        let problem = GroupedGemmProblem::random(self.shape, &self.rows, self.foreign, self.seed).unwrap();
+        let found = problem.run(device, &kernel).unwrap();
+        assert_near(&problem.compare(&found));
+        assert!(found.guards_intact, "wrote outside its result");
+    }
+}
+
+fn assert_near(comparison: &Comparison) {
+    println!("  {comparison}");
+    assert!(comparison.holds(), "{comparison}");
+}
+
+/// Decode attention with heads of `head_dim` elements: page sizes by group sizes, split and not, the pools in either
+/// order in turn.
+#[must_use]
+pub fn attention(head_dim: usize) -> Vec<AttentionCase> {
+    let (page_sizes, groups): (&[usize], &[usize]) = match head_dim {
+        64 | 128 => (&[1, 16, 64], &[1, 4, 8]),
+        _ => (&[16], &[1, 4]),
+    };
+    let mut cases = Vec::new();
+    for &page_size in page_sizes {
+        for &group in groups {
+            for split_tokens in [64, 1024] {
+                let seed = (head_dim * 1000 + cases.len()) as u64;
+                cases.push(AttentionCase {
+                    shape: DecodeAttentionShape {
+                        head_dim,
+                        query_heads: 2 * group,
+                        kv_heads: 2,
+                        page_size,
+                        split_tokens,
+                    },
+                    contexts: CONTEXTS.to_vec(),
+                    order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][cases.len() % 2],
+                    seed,
+                });
+            }
+        }
+    }
+    cases
+}
+
+/// Decode attention in shapes and batches drawn at random: groups that fit no block evenly, splits that are not whole
+/// pages, one head or several.
+#[must_use]
+pub fn random_attention(seed: u64) -> AttentionCase {
+    let mut noise = Noise::new(seed);
+    let mut one_of = |choices: &[usize]| choices[noise.below(choices.len())];
+    let kv_heads = one_of(&[1, 2, 3]);
+    let shape = DecodeAttentionShape {
+        head_dim: one_of(&[32, 64, 128, 256]),
+        query_heads: kv_heads * one_of(&[1, 2, 3, 5, 6, 7, 11, 16]),
+        kv_heads,
+        page_size: one_of(&[1, 2, 8, 16, 32, 128]),
+        split_tokens: one_of(&[1, 7, 32, 37, 100, 256, 4096]),
+    };
+    let longest = one_of(&[3, 40, 200, 300]);
+    let contexts = (0..=noise.below(5)).map(|_| (noise.below(6) > 0).then(|| noise.below(longest + 1))).collect();
+    let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][noise.below(2)];
+    AttentionCase { shape, contexts, order, seed }
+}
+
+/// Grouped products in blocks of `block_rows`: whole tiles, parts of tiles in either direction, and less than one tile;
+/// one, some and many steps along the depth.
+#[must_use]
+pub fn products(block_rows: usize) -> Vec<ProductCase> {
+    let sizes = [(64, 32), (128, 64), (104, 72), (8, 8), (200, 160), (64, 320)];
+    sizes
+        .into_iter()
+        .enumerate()
+        .map(|(index, (columns, depth))| ProductCase {
+            shape: GroupedGemmShape {
+                block_rows,
+                experts: ROWS.len(),
+                columns,
+                depth,
+                rows_per_input: [1, 2, 8][index % 3],
+            },
+            rows: ROWS.to_vec(),
+            foreign: index % 2 * 20,
+            seed: (block_rows * 100 + index) as u64,
+        })
+        .collect()
+}
+
+/// Grouped products in shapes and batches drawn at random.
+#[must_use]
+pub fn random_product(seed: u64) -> ProductCase {
+    let mut noise = Noise::new(seed);
+    let experts = 1 + noise.below(9);
+    let rows = (0..experts).map(|_| noise.below(3) * noise.below(60)).collect();
+    let shape = GroupedGemmShape {
+        block_rows: [16, 32, 64, 128][noise.below(4)],
+        experts,
+        columns: 8 * (1 + noise.below(24)),
+        depth: 8 * (1 + noise.below(40)),
+        rows_per_input: 1 + noise.below(8),
+    };
+    ProductCase { shape, rows, foreign: noise.below(20), seed }
+}

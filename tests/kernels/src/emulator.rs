@@ -1,0 +1,65 @@
+//! Asking the emulator what it found.
+
+use libloading::os::unix::{Library, RTLD_LAZY};
+
+use crate::emulator_path;
+
+/// The emulator behind the driver's interface.
+pub struct Emulator(Library);
+
+impl Emulator {
+    /// The emulator that [`device`] uses.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be opened.
+    #[must_use]
+    pub fn open() -> Self {
+        // SAFETY: the library is the project's own and runs nothing when it is opened.
+        let library = unsafe { Library::open(Some(emulator_path()), RTLD_LAZY) };
+        Self(library.expect("the emulator opens"))
+    }
+
+    /// Its account of the last failure.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    #[must_use]
+    pub fn report(&self) -> String {
+        type Report = unsafe extern "C" fn(*mut u8, usize) -> usize;
+        // SAFETY: that is the function's type.
+        let report = unsafe { self.0.get::<Report>("cuda_emu_last_report") };
+        let report = report.expect("the emulator tells its report");
+        let mut bytes = vec![0; 8192];
+        // SAFETY: the buffer is as long as is said.
+        let length = unsafe { report(bytes.as_mut_ptr(), bytes.len()) };
+        bytes.truncate(length);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Lets warps take turns at random from now on, or by number where `seed` is 0.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn set_schedule(&self, seed: u64) {
+        type Set = extern "C" fn(u64);
+        // SAFETY: that is the function's type.
+        let set = unsafe { self.0.get::<Set>("cuda_emu_set_schedule") };
+        set.expect("the emulator takes a schedule")(seed);
+    }
+
+    /// Passes over shared memory that bank conflicts cost the last kernel.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    #[must_use]
+    pub fn bank_conflicts(&self) -> u64 {
+        type Count = extern "C" fn() -> u64;
+        // SAFETY: that is the function's type.
+        let count = unsafe { self.0.get::<Count>("cuda_emu_bank_conflicts") };
+        count.expect("the emulator counts bank conflicts")()
+    }
+}
