@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub(crate) mod gguf;
+
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 

@@ -40,14 +40,7 @@ pub struct SequenceSpan<'a> {
 }
 
 impl PagedKv<'_> {
-    fn row<'a>(
-        &self,
-        from: &'a [f32],
-        pages: &[u32],
-        shape: AttentionShape,
-        token: usize,
-        head: usize,
-    ) -> &'a [f32] {
+    fn row<'a>(&self, from: &'a [f32], pages: &[u32], shape: AttentionShape, token: usize, head: usize) -> &'a [f32] {
         let slot = pages[token / self.page_size] as usize * self.page_size + token % self.page_size;
         let start = (slot * shape.kv_heads + head) * shape.head_dim;
         &from[start..start + shape.head_dim]
@@ -70,29 +63,12 @@ pub fn paged_attention(
     sequences: &[SequenceSpan<'_>],
     out: &mut [f32],
 ) {
-    let AttentionShape {
-        heads,
-        kv_heads,
-        head_dim,
-    } = shape;
-    assert!(
-        kv_heads > 0 && heads.is_multiple_of(kv_heads),
-        "{heads} heads over {kv_heads}"
-    );
-    let owners: Vec<(SequenceSpan<'_>, usize)> = sequences
-        .iter()
-        .flat_map(|&span| (0..span.new).map(move |new| (span, span.cached + new)))
-        .collect();
-    assert_eq!(
-        out.len(),
-        owners.len() * heads * head_dim,
-        "output of another shape"
-    );
-    assert_eq!(
-        q.len(),
-        owners.len() * q_row_len,
-        "queries of another shape"
-    );
+    let AttentionShape { heads, kv_heads, head_dim } = shape;
+    assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads), "{heads} heads over {kv_heads}");
+    let owners: Vec<(SequenceSpan<'_>, usize)> =
+        sequences.iter().flat_map(|&span| (0..span.new).map(move |new| (span, span.cached + new))).collect();
+    assert_eq!(out.len(), owners.len() * heads * head_dim, "output of another shape");
+    assert_eq!(q.len(), owners.len() * q_row_len, "queries of another shape");
     if out.is_empty() {
         return;
     }
@@ -124,16 +100,11 @@ fn attend<'a, 'b>(
     let mut scores = vec![0.0; group * context];
     dot_block(
         isa,
-        (group, |head| {
-            &queries[head * head_dim..(head + 1) * head_dim]
-        }),
+        (group, |head| &queries[head * head_dim..(head + 1) * head_dim]),
         (context, key),
         |head, at, score| scores[head * context + at] = score * scale,
     );
-    for (scores, out) in scores
-        .chunks_exact_mut(context)
-        .zip(out.chunks_exact_mut(head_dim))
-    {
+    for (scores, out) in scores.chunks_exact_mut(context).zip(out.chunks_exact_mut(head_dim)) {
         let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut total = 0.0;
         for score in &mut *scores {
@@ -160,17 +131,10 @@ mod tests {
     }
 
     fn reference(q: &[f32], dense: &Dense, shape: AttentionShape, position: usize) -> Vec<f64> {
-        let AttentionShape {
-            heads,
-            kv_heads,
-            head_dim,
-        } = shape;
+        let AttentionShape { heads, kv_heads, head_dim } = shape;
         let row = |from: &[f32], at: usize, head: usize| -> Vec<f64> {
             let start = (at * kv_heads + head) * head_dim;
-            from[start..start + head_dim]
-                .iter()
-                .map(|&x| f64::from(x))
-                .collect()
+            from[start..start + head_dim].iter().map(|&x| f64::from(x)).collect()
         };
         (0..heads)
             .flat_map(|head| {
@@ -184,16 +148,13 @@ mod tests {
                     })
                     .collect();
                 let total: f64 = weights.iter().sum();
-                (0..head_dim)
-                    .map(move |i| (i, weights.clone(), total))
-                    .map({
-                        let values = &dense.values;
-                        move |(i, weights, total)| {
-                            let weighted =
-                                |(at, weight): (usize, &f64)| weight * row(values, at, kv_head)[i];
-                            weights.iter().enumerate().map(weighted).sum::<f64>() / total
-                        }
-                    })
+                (0..head_dim).map(move |i| (i, weights.clone(), total)).map({
+                    let values = &dense.values;
+                    move |(i, weights, total)| {
+                        let weighted = |(at, weight): (usize, &f64)| weight * row(values, at, kv_head)[i];
+                        weights.iter().enumerate().map(weighted).sum::<f64>() / total
+                    }
+                })
             })
             .collect()
     }
@@ -203,14 +164,8 @@ mod tests {
         let mut random = Random::announced(0x6174_746e);
         for workers in workers_of_every_kind() {
             for page_size in [1, 2, 7, 16] {
-                for (heads, kv_heads, head_dim) in
-                    [(1, 1, 8), (4, 2, 16), (9, 3, 64), (8, 1, 20), (6, 6, 5)]
-                {
-                    let shape = AttentionShape {
-                        heads,
-                        kv_heads,
-                        head_dim,
-                    };
+                for (heads, kv_heads, head_dim) in [(1, 1, 8), (4, 2, 16), (9, 3, 64), (8, 1, 20), (6, 6, 5)] {
+                    let shape = AttentionShape { heads, kv_heads, head_dim };
                     let spans = [(0, 1), (0, 19), (33, 1), (17, 6), (0, 0)];
                     check(&workers, &mut random, page_size, shape, &spans);
                 }
@@ -227,11 +182,7 @@ mod tests {
     ) {
         let token_len = shape.kv_heads * shape.head_dim;
         let pages_of = |tokens: usize| tokens.div_ceil(page_size);
-        let total_pages: usize = spans
-            .iter()
-            .map(|(cached, new)| pages_of(cached + new))
-            .sum::<usize>()
-            + 3;
+        let total_pages: usize = spans.iter().map(|(cached, new)| pages_of(cached + new)).sum::<usize>() + 3;
         let mut free: Vec<u32> = (0..total_pages as u32).collect();
         // What no sequence owns is NaN, so that reading a wrong slot shows.
         let mut keys = vec![f32::NAN; total_pages * page_size * token_len];
@@ -240,13 +191,8 @@ mod tests {
         let mut dense = Vec::new();
         for (cached, new) in spans {
             let tokens = cached + new;
-            let table: Vec<u32> = (0..pages_of(tokens))
-                .map(|_| free.swap_remove(random.below(free.len())))
-                .collect();
-            let own = Dense {
-                keys: random.floats(tokens * token_len),
-                values: random.floats(tokens * token_len),
-            };
+            let table: Vec<u32> = (0..pages_of(tokens)).map(|_| free.swap_remove(random.below(free.len()))).collect();
+            let own = Dense { keys: random.floats(tokens * token_len), values: random.floats(tokens * token_len) };
             for token in 0..tokens {
                 let slot = table[token / page_size] as usize * page_size + token % page_size;
                 let (to, from) = (slot * token_len, token * token_len);
@@ -259,22 +205,14 @@ mod tests {
         let sequences: Vec<SequenceSpan<'_>> = spans
             .iter()
             .zip(&tables)
-            .map(|(&(cached, new), table)| SequenceSpan {
-                block_table: table,
-                cached,
-                new,
-            })
+            .map(|(&(cached, new), table)| SequenceSpan { block_table: table, cached, new })
             .collect();
         let tokens: usize = spans.iter().map(|(_, new)| new).sum();
         let width = shape.heads * shape.head_dim;
         let q_row_len = width + 3;
         let q = random.floats(tokens * q_row_len);
         let mut out = vec![0.0; tokens * width];
-        let kv = PagedKv {
-            keys: &keys,
-            values: &values,
-            page_size,
-        };
+        let kv = PagedKv { keys: &keys, values: &values, page_size };
         paged_attention(workers, (&q, q_row_len), kv, shape, &sequences, &mut out);
 
         let mut want = Vec::new();
@@ -285,11 +223,6 @@ mod tests {
                 want.extend(reference(&query[..width], dense, shape, position));
             }
         }
-        assert_close(
-            &out,
-            &want,
-            2e-6,
-            &format!("{:?}, pages of {page_size}, {shape:?}", workers.isa()),
-        );
+        assert_close(&out, &want, 2e-6, &format!("{:?}, pages of {page_size}, {shape:?}", workers.isa()));
     }
 }

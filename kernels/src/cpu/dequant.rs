@@ -40,9 +40,7 @@ pub fn f16(bytes: &[u8], out: &mut [f32]) {
 ///
 /// When the lengths do not fit.
 pub fn bf16(bytes: &[u8], out: &mut [f32]) {
-    each(bytes, out, |&[low, high]: &[u8; 2]| {
-        f32::from_le_bytes([0, 0, low, high])
-    });
+    each(bytes, out, |&[low, high]: &[u8; 2]| f32::from_le_bytes([0, 0, low, high]));
 }
 
 /// Expands `Q8_0` blocks.
@@ -78,26 +76,16 @@ pub fn q4_1(bytes: &[u8], out: &mut [f32]) {
 
 fn each<const N: usize>(bytes: &[u8], out: &mut [f32], value: impl Fn(&[u8; N]) -> f32) {
     let (elements, rest) = bytes.as_chunks::<N>();
-    assert!(
-        rest.is_empty() && elements.len() == out.len(),
-        "bytes for another number of elements"
-    );
+    assert!(rest.is_empty() && elements.len() == out.len(), "bytes for another number of elements");
     for (out, element) in out.iter_mut().zip(elements) {
         *out = value(element);
     }
 }
 
-fn blocks<const N: usize>(
-    bytes: &[u8],
-    out: &mut [f32],
-    expand: impl Fn(&[u8; N], &mut [f32; BLOCK]),
-) {
+fn blocks<const N: usize>(bytes: &[u8], out: &mut [f32], expand: impl Fn(&[u8; N], &mut [f32; BLOCK])) {
     let (blocks, rest) = bytes.as_chunks::<N>();
     let (out, out_rest) = out.as_chunks_mut::<BLOCK>();
-    assert!(
-        rest.is_empty() && out_rest.is_empty() && blocks.len() == out.len(),
-        "bytes for another number of blocks"
-    );
+    assert!(rest.is_empty() && out_rest.is_empty() && blocks.len() == out.len(), "bytes for another number of blocks");
     for (out, block) in out.iter_mut().zip(blocks) {
         expand(block, out);
     }
@@ -126,8 +114,7 @@ mod tests {
     #[test]
     fn half_precision_is_exact_for_every_bit_pattern() {
         for bits in 0..=u16::MAX {
-            let (sign, exponent, fraction) =
-                (bits >> 15, (bits >> 10) & 0x1f, f64::from(bits & 0x3ff));
+            let (sign, exponent, fraction) = (bits >> 15, (bits >> 10) & 0x1f, f64::from(bits & 0x3ff));
             let magnitude = match exponent {
                 0 => fraction * 2.0_f64.powi(-24),
                 0x1f if fraction == 0.0 => f64::INFINITY,
@@ -136,10 +123,7 @@ mod tests {
             };
             let want = if sign == 1 { -magnitude } else { magnitude };
             let got = f64::from(half(bits.to_le_bytes()));
-            assert!(
-                got == want || (got.is_nan() && want.is_nan()),
-                "{bits:#06x}: {got} is not {want}"
-            );
+            assert!(got == want || (got.is_nan() && want.is_nan()), "{bits:#06x}: {got} is not {want}");
         }
     }
 
@@ -174,10 +158,7 @@ mod tests {
         for i in 0..64 {
             let (block, at) = (i / 32, i % 32);
             let scale = [0.5, -1.75][block];
-            assert_eq!(
-                out8[i],
-                scale * f32::from(bytes8[block * 34 + 2 + at].cast_signed())
-            );
+            assert_eq!(out8[i], scale * f32::from(bytes8[block * 34 + 2 + at].cast_signed()));
             let pair = bytes4[block * 20 + 4 + at % 16];
             let q = if at < 16 { pair % 16 } else { pair / 16 };
             assert_eq!(out4[i], scale * f32::from(q) + 3.0);

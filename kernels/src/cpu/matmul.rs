@@ -29,9 +29,7 @@ pub fn matmul(workers: &Workers, x: &[f32], w: &[f32], k: usize, y: &mut [f32]) 
         return;
     }
     let isa = workers.isa();
-    let rows_per_task = n
-        .div_ceil(workers.threads() * 4)
-        .next_multiple_of(TILE_ROWS);
+    let rows_per_task = n.div_ceil(workers.threads() * 4).next_multiple_of(TILE_ROWS);
 
     // Each task owns the same column range of every token.
     let mut tasks: Vec<Vec<&mut [f32]>> = Vec::new();
@@ -44,28 +42,25 @@ pub fn matmul(workers: &Workers, x: &[f32], w: &[f32], k: usize, y: &mut [f32]) 
 
     let token_block = (TOKEN_BLOCK_BYTES / (k * size_of::<f32>())).max(TOKEN_BLOCK_MIN);
     workers.run(|| {
-        tasks
-            .into_par_iter()
-            .enumerate()
-            .for_each(|(task, mut out)| {
-                let first_row = task * rows_per_task;
-                let rows = out[0].len();
-                for (block, out) in out.chunks_mut(token_block).enumerate() {
-                    let first_token = block * token_block;
-                    dot_block(
-                        isa,
-                        (out.len(), |t| {
-                            let start = (first_token + t) * k;
-                            &x[start..start + k]
-                        }),
-                        (rows, |r| {
-                            let start = (first_row + r) * k;
-                            &w[start..start + k]
-                        }),
-                        |t, r, value| out[t][r] = value,
-                    );
-                }
-            });
+        tasks.into_par_iter().enumerate().for_each(|(task, mut out)| {
+            let first_row = task * rows_per_task;
+            let rows = out[0].len();
+            for (block, out) in out.chunks_mut(token_block).enumerate() {
+                let first_token = block * token_block;
+                dot_block(
+                    isa,
+                    (out.len(), |t| {
+                        let start = (first_token + t) * k;
+                        &x[start..start + k]
+                    }),
+                    (rows, |r| {
+                        let start = (first_row + r) * k;
+                        &w[start..start + k]
+                    }),
+                    |t, r, value| out[t][r] = value,
+                );
+            }
+        });
     });
 }
 
@@ -120,11 +115,7 @@ fn tile<'a, 'b, const T: usize, const R: usize>(
     w: &impl Fn(usize) -> &'b [f32],
     emit: &mut impl FnMut(usize, usize, f32),
 ) {
-    let products = dot_tile::<T, R>(
-        isa,
-        std::array::from_fn(|t| x(token + t)),
-        std::array::from_fn(|r| w(row + r)),
-    );
+    let products = dot_tile::<T, R>(isa, std::array::from_fn(|t| x(token + t)), std::array::from_fn(|r| w(row + r)));
     for (t, products) in products.iter().enumerate() {
         for (r, &product) in products.iter().enumerate() {
             emit(token + t, row + r, product);
@@ -162,9 +153,7 @@ mod tests {
                 let want: Vec<f64> = (0..tokens * n)
                     .map(|i| {
                         let (t, r) = (i / n, i % n);
-                        (0..k)
-                            .map(|j| f64::from(x[t * k + j]) * f64::from(w[r * k + j]))
-                            .sum()
+                        (0..k).map(|j| f64::from(x[t * k + j]) * f64::from(w[r * k + j])).sum()
                     })
                     .collect();
                 let case = format!("{:?} [{tokens}, {k}] x [{n}, {k}]", workers.isa());
@@ -185,12 +174,7 @@ mod tests {
             for t in 0..tokens {
                 let mut alone = vec![0.0; n];
                 matmul(&workers, &x[t * k..(t + 1) * k], &w, k, &mut alone);
-                assert_eq!(
-                    alone,
-                    whole[t * n..(t + 1) * n],
-                    "{:?}, token {t}",
-                    workers.isa()
-                );
+                assert_eq!(alone, whole[t * n..(t + 1) * n], "{:?}, token {t}", workers.isa());
             }
         }
     }

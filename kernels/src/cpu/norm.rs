@@ -62,10 +62,7 @@ mod tests {
 
     fn reference(x: &[f32], weight: &[f32], eps: f64) -> Vec<f64> {
         let mean = x.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / x.len() as f64;
-        x.iter()
-            .zip(weight)
-            .map(|(&x, &w)| f64::from(x) / (mean + eps).sqrt() * f64::from(w))
-            .collect()
+        x.iter().zip(weight).map(|(&x, &w)| f64::from(x) / (mean + eps).sqrt() * f64::from(w)).collect()
     }
 
     #[test]
@@ -77,16 +74,8 @@ mod tests {
                 let weight = random.floats(width);
                 let mut y = vec![0.0; rows * width];
                 rms_norm(&workers, &x, &weight, 1e-5, &mut y);
-                let want: Vec<f64> = x
-                    .chunks(width)
-                    .flat_map(|x| reference(x, &weight, 1e-5))
-                    .collect();
-                assert_close(
-                    &y,
-                    &want,
-                    1e-5,
-                    &format!("{:?} [{rows}, {width}]", workers.isa()),
-                );
+                let want: Vec<f64> = x.chunks(width).flat_map(|x| reference(x, &weight, 1e-5)).collect();
+                assert_close(&y, &want, 1e-5, &format!("{:?} [{rows}, {width}]", workers.isa()));
             }
         }
     }

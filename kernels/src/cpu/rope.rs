@@ -23,10 +23,7 @@ impl RopeTable {
                 })
             })
             .collect();
-        Self {
-            half: inverse_frequencies.len(),
-            turns,
-        }
+        Self { half: inverse_frequencies.len(), turns }
     }
 }
 
@@ -37,19 +34,9 @@ impl RopeTable {
 /// # Panics
 ///
 /// When the table is for another number of tokens or the heads do not lie within a row.
-pub fn apply_rope(
-    workers: &Workers,
-    x: &mut [f32],
-    row_len: usize,
-    heads: usize,
-    table: &RopeTable,
-) {
+pub fn apply_rope(workers: &Workers, x: &mut [f32], row_len: usize, heads: usize, table: &RopeTable) {
     let half = table.half;
-    assert_eq!(
-        x.len() * 2 * half,
-        table.turns.len() * row_len,
-        "a table for other tokens"
-    );
+    assert_eq!(x.len() * 2 * half, table.turns.len() * row_len, "a table for other tokens");
     workers.for_each_row(x, row_len, |token, row| {
         let turns = &table.turns[token * 2 * half..(token + 1) * 2 * half];
         for head in row[..heads * 2 * half].chunks_exact_mut(2 * half) {
@@ -72,9 +59,7 @@ mod tests {
         let mut random = Random::announced(0x726f_7065);
         let (heads, half, row_len) = (3, 4, 30);
         let positions = [0, 1, 5, 4000];
-        let frequencies: Vec<f64> = (0..half)
-            .map(|i| 1e4_f64.powf(-(i as f64) / half as f64))
-            .collect();
+        let frequencies: Vec<f64> = (0..half).map(|i| 1e4_f64.powf(-(i as f64) / half as f64)).collect();
         for workers in workers_of_every_kind() {
             let x = random.floats(positions.len() * row_len);
             let mut y = x.clone();

@@ -25,11 +25,7 @@ pub(super) const fn tile_tokens(isa: Isa) -> usize {
 /// # Panics
 ///
 /// When the vectors are not all of one length.
-pub(super) fn dot_tile<const T: usize, const R: usize>(
-    isa: Isa,
-    x: [&[f32]; T],
-    w: [&[f32]; R],
-) -> [[f32; R]; T] {
+pub(super) fn dot_tile<const T: usize, const R: usize>(isa: Isa, x: [&[f32]; T], w: [&[f32]; R]) -> [[f32; R]; T] {
     match isa.0 {
         Kind::Scalar => scalar::dot_tile(x, w),
         // SAFETY: an `Isa` of this kind exists only where the instructions were detected.
@@ -46,12 +42,7 @@ pub(super) fn dot_tile<const T: usize, const R: usize>(
 /// # Panics
 ///
 /// When a row is not as long as `out`.
-pub(super) fn weighted_sum<'a>(
-    isa: Isa,
-    weights: &[f32],
-    row: impl Fn(usize) -> &'a [f32],
-    out: &mut [f32],
-) {
+pub(super) fn weighted_sum<'a>(isa: Isa, weights: &[f32], row: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
     match isa.0 {
         Kind::Scalar => scalar::weighted_sum(weights, row, out),
         // SAFETY: an `Isa` of this kind exists only where the instructions were detected.
@@ -172,9 +163,8 @@ mod scalar {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::{
-        __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehl_ps, _mm_shuffle_ps,
-        _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_fmadd_ps as multiply_add,
-        _mm256_loadu_ps as load, _mm256_setzero_ps as zero,
+        __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehl_ps, _mm_shuffle_ps, _mm256_castps256_ps128,
+        _mm256_extractf128_ps, _mm256_fmadd_ps as multiply_add, _mm256_loadu_ps as load, _mm256_setzero_ps as zero,
     };
 
     const LANES: usize = 8;
@@ -193,8 +183,8 @@ mod avx2 {
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{
-        __m512, _mm512_fmadd_ps as multiply_add, _mm512_loadu_ps as load,
-        _mm512_reduce_add_ps as sum, _mm512_setzero_ps as zero,
+        __m512, _mm512_fmadd_ps as multiply_add, _mm512_loadu_ps as load, _mm512_reduce_add_ps as sum,
+        _mm512_setzero_ps as zero,
     };
 
     const LANES: usize = 16;

@@ -28,9 +28,7 @@ impl Random {
 
     /// Uniform in `-1..1`.
     pub(super) fn floats(&mut self, count: usize) -> Vec<f32> {
-        (0..count)
-            .map(|_| (self.next() >> 40) as f32 / 8_388_608.0 - 1.0)
-            .collect()
+        (0..count).map(|_| (self.next() >> 40) as f32 / 8_388_608.0 - 1.0).collect()
     }
 }
 

@@ -60,24 +60,13 @@ impl Workers {
     /// # Panics
     ///
     /// When `row_len` is zero or does not divide the length of `data`.
-    pub fn for_each_row(
-        &self,
-        data: &mut [f32],
-        row_len: usize,
-        work: impl Fn(usize, &mut [f32]) + Sync + Send,
-    ) {
-        assert!(
-            row_len > 0 && data.len().is_multiple_of(row_len),
-            "{} elements are not rows of {row_len}",
-            data.len()
-        );
+    pub fn for_each_row(&self, data: &mut [f32], row_len: usize, work: impl Fn(usize, &mut [f32]) + Sync + Send) {
+        assert!(row_len > 0 && data.len().is_multiple_of(row_len), "{} elements are not rows of {row_len}", data.len());
         if data.len() == row_len {
             return work(0, data);
         }
         self.run(|| {
-            data.par_chunks_exact_mut(row_len)
-                .enumerate()
-                .for_each(|(index, row)| work(index, row));
+            data.par_chunks_exact_mut(row_len).enumerate().for_each(|(index, row)| work(index, row));
         });
     }
 }
