@@ -344,12 +344,12 @@ impl CudaDevice {
                 "a multiple of 8 elements, for 16-byte loads".to_owned()
             })?;
         }
-        for (what, aligned) in [
-            ("the query's address", self.is_aligned(&args.query)),
-            ("the key pool's address", self.is_aligned(&args.keys)),
-            ("the value pool's address", self.is_aligned(&args.values)),
+        for (what, misalignment) in [
+            ("the query's address modulo 16", self.misalignment(&args.query)),
+            ("the key pool's address modulo 16", self.misalignment(&args.keys)),
+            ("the value pool's address modulo 16", self.misalignment(&args.values)),
         ] {
-            require(what, 0, aligned, || "a 16-byte boundary".to_owned())?;
+            require_size(what, misalignment, 0)?;
         }
         Ok(())
     }

@@ -108,10 +108,10 @@ impl CudaDevice {
         self.stream.launch_builder(function)
     }
 
-    /// Whether a buffer starts on the 16-byte boundary that vector loads need.
-    pub(super) fn is_aligned<T>(&self, buffer: &impl DevicePtr<T>) -> bool {
+    /// Bytes by which a buffer's start misses the 16-byte boundary that vector loads need.
+    pub(super) fn misalignment<T>(&self, buffer: &impl DevicePtr<T>) -> usize {
         let (address, _guard) = buffer.device_ptr(&self.stream);
-        address.is_multiple_of(16)
+        (address % 16) as usize
     }
 }
 

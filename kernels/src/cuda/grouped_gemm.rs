@@ -207,12 +207,12 @@ impl CudaDevice {
             format!("{blocks} blocks of {}, below 2^31", shape.block_rows)
         })?;
         require_size("length of used_rows", args.used_rows.len(), 1)?;
-        for (what, aligned) in [
-            ("the input's address", self.is_aligned(&args.input)),
-            ("the weights' address", self.is_aligned(&args.weights)),
-            ("the output's address", self.is_aligned(&args.output)),
+        for (what, misalignment) in [
+            ("the input's address modulo 16", self.misalignment(&args.input)),
+            ("the weights' address modulo 16", self.misalignment(&args.weights)),
+            ("the output's address modulo 16", self.misalignment(&args.output)),
         ] {
-            require(what, 0, aligned, || "a 16-byte boundary".to_owned())?;
+            require_size(what, misalignment, 0)?;
         }
         Ok(())
     }

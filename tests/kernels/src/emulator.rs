@@ -8,7 +8,7 @@ use crate::emulator_path;
 pub struct Emulator(Library);
 
 impl Emulator {
-    /// The emulator that [`device`] uses.
+    /// The emulator that [`device`](crate::device) uses.
     ///
     /// # Panics
     ///

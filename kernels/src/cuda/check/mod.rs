@@ -131,10 +131,7 @@ mod tests {
     fn report(relative: f64, guards_intact: bool) -> Report {
         let comparison = Comparison { relative, relative_bound: 8e-3, largest: 0.01, largest_bound: 0.02 };
         let what = "grouped matrix product";
-        Report {
-            device: "a device".to_owned(),
-            measurements: vec![Measurement { what, comparison, guards_intact }],
-        }
+        Report { device: "a device".to_owned(), measurements: vec![Measurement { what, comparison, guards_intact }] }
     }
 
     #[test]
