@@ -152,9 +152,12 @@ impl<'a> Block<'a> {
         result.map_err(|conflict| self.explain(who, "write", conflict))
     }
 
-    /// Makes a write that has been checked.
-    pub(crate) fn shared_put(&mut self, offset: u64, data: &[u8]) {
+    /// Completes a `cp.async`.
+    #[inline]
+    pub(crate) fn shared_put(&mut self, who: Who, offset: u64, data: &[u8]) -> Checked {
+        self.shared_touch(who, offset, data.len(), Write::CopyDone)?;
         self.shared[offset as usize..][..data.len()].copy_from_slice(data);
+        Ok(())
     }
 
     #[cold]

@@ -154,9 +154,10 @@ impl Warp {
 
     #[cold]
     fn deadlock(&self) -> WarpFault {
-        let lines = self.fragments.iter().map(|fragment| format!("lanes {:#010x} at {}", fragment.mask, fragment.pc));
+        let lines =
+            self.fragments.iter().map(|fragment| format!("{:#010x} at instruction {}", fragment.mask, fragment.pc));
         let message = format!(
-            "the lanes that a .sync instruction waits for never come: instruction {}",
+            "a .sync instruction waits for lanes that never come; lanes {}",
             lines.collect::<Vec<_>>().join(", ")
         );
         WarpFault { raw: RawFault::of_warp(FaultKind::DivergentSync, message), pc: self.position() }
@@ -244,6 +245,10 @@ impl Warp {
             }
             Run::Exit => {
                 self.core.exited |= active;
+                // Whoever waits for lanes that are gone must look again.
+                for fragment in &mut self.fragments {
+                    fragment.waits = false;
+                }
                 if active == mask {
                     self.fragments.swap_remove(index);
                 } else {

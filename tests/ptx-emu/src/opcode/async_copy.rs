@@ -12,6 +12,8 @@ use crate::ty::{Space, Ty};
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     pending: Vec<Copy>,
+    /// Empty between instructions; kept for its capacity.
+    later: Vec<Copy>,
     /// Groups that each lane has committed.
     committed: [u32; LANES],
 }
@@ -22,7 +24,7 @@ struct Copy {
     /// Its group, once committed, is the lane's this-many-th.
     group: u32,
     to: u64,
-    data_from: u64,
+    from: u64,
     bytes: u8,
     /// Bytes read; zeros fill the rest.
     filled: u8,
@@ -83,7 +85,8 @@ pub(super) fn register(table: &mut Table) {
 fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
     let to = cx.core.regs.addresses(args, 0, args.imm[0]);
     let from = cx.core.regs.addresses(args, 1, args.imm[1]);
-    cx.block.count_shared(&to, mask, N as u32);
+    // Data arrive in whatever order memory delivers them, so there are no bank conflicts to count.
+    cx.block.stats.shared_accesses += 1;
     for lane in lanes(mask) {
         Cx::aligned(lane, to[lane], N, Space::Shared)?;
         Cx::aligned(lane, from[lane], N, Space::Global)?;
@@ -101,7 +104,7 @@ fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mas
             lane: lane as u8,
             group,
             to: to[lane],
-            data_from: from[lane],
+            from: from[lane],
             bytes: N as u8,
             filled: filled as u8,
             pc: cx.pc,
@@ -112,17 +115,32 @@ fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mas
 
 /// Makes the copies of the lanes in `mask` that are `due`, in the order in which they were started.
 fn finish(cx: &mut Cx<'_, '_>, mask: u32, due: impl Fn(&Copy) -> bool) -> Checked {
-    let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut cx.core.copies.pending)
-        .into_iter()
-        .partition(|copy| mask >> copy.lane & 1 != 0 && due(copy));
-    cx.core.copies.pending = later;
-    for copy in now {
+    let mut copies = std::mem::take(&mut cx.core.copies.pending);
+    for copy in copies.drain(..) {
+        if mask >> copy.lane & 1 == 0 || !due(&copy) {
+            cx.core.copies.later.push(copy);
+            continue;
+        }
         let who = Who { warp: cx.core.id, lane: usize::from(copy.lane), pc: copy.pc };
-        let mut data = [0; 16];
-        cx.block.global_copy(who.lane, copy.data_from, &mut data[..usize::from(copy.filled)])?;
-        let data = &data[..usize::from(copy.bytes)];
-        cx.block.shared_touch(who, copy.to, data.len(), Write::CopyDone)?;
-        cx.block.shared_put(copy.to, data);
+        match (copy.bytes, copy.filled) {
+            (16, 16) => make::<16>(cx, who, &copy)?,
+            (8, 8) => make::<8>(cx, who, &copy)?,
+            (4, 4) => make::<4>(cx, who, &copy)?,
+            (bytes, filled) => {
+                let mut data = [0; 16];
+                cx.block.global_copy(who.lane, copy.from, &mut data[..usize::from(filled)])?;
+                cx.block.shared_put(who, copy.to, &data[..usize::from(bytes)])?;
+            }
+        }
     }
+    // What is left waits for its turn; the emptied list is kept for the next wait.
+    cx.core.copies.pending = std::mem::replace(&mut cx.core.copies.later, copies);
     Ok(())
+}
+
+#[inline]
+fn make<const N: usize>(cx: &mut Cx<'_, '_>, who: Who, copy: &Copy) -> Checked {
+    cx.block.stats.global_load_bytes += N as u64;
+    let data: [u8; N] = cx.block.global_load(who.lane, copy.from)?;
+    cx.block.shared_put(who, copy.to, &data)
 }

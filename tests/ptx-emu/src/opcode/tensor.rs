@@ -5,8 +5,8 @@ use crate::block::Cx;
 use crate::error::Checked;
 use crate::fma::{M, N, multiply};
 use crate::half::{from_bf16, from_e4m3, from_f16};
-use crate::program::{Args, Reg};
-use crate::regs::{LANES, Regs, Row};
+use crate::program::Args;
+use crate::regs::{LANES, Lane, Regs};
 use crate::ty::{Space, Ty};
 
 const WHOLE_WARP: Members = Members::Warp { full: true };
@@ -68,23 +68,23 @@ fn load_matrices<const COUNT: usize, const TRANSPOSED: bool>(cx: &mut Cx<'_, '_>
     let givers = ((1_u64 << (8 * COUNT)) - 1) as u32;
     cx.block.count_shared(&addresses, givers, 16);
     for matrix in 0..COUNT {
-        let mut rows = [[0; 8]; 8];
-        for (row, elements) in rows.iter_mut().enumerate() {
+        let mut rows = [[0; 16]; 8];
+        for (row, bytes) in rows.iter_mut().enumerate() {
             let lane = matrix * 8 + row;
             Cx::aligned(lane, addresses[lane], 16, Space::Shared)?;
-            let bytes: [u8; 16] = cx.block.shared_load(cx.who(lane), addresses[lane])?;
-            for (element, pair) in elements.iter_mut().zip(bytes.chunks_exact(2)) {
-                *element = u32::from(u16::from_le_bytes([pair[0], pair[1]]));
-            }
+            *bytes = cx.block.shared_load(cx.who(lane), addresses[lane])?;
         }
-        let out: Row<u32> = std::array::from_fn(|lane| {
+        let element = |row: usize, column: usize| [rows[row][2 * column], rows[row][2 * column + 1]];
+        let mut out = [0; LANES];
+        for (lane, word) in out.iter_mut().enumerate() {
             let (group, first) = (lane / 4, lane % 4 * 2);
-            if TRANSPOSED {
-                rows[first][group] | rows[first + 1][group] << 16
+            let [low, high] = if TRANSPOSED {
+                [element(first, group), element(first + 1, group)]
             } else {
-                rows[group][first] | rows[group][first + 1] << 16
-            }
-        });
+                [element(group, first), element(group, first + 1)]
+            };
+            *word = u32::from_le_bytes([low[0], low[1], high[0], high[1]]);
+        }
         cx.core.regs.set::<u32>(args.r[matrix], u32::MAX, &out);
     }
     Ok(())
@@ -102,9 +102,11 @@ const C: usize = 10;
 #[inline(always)]
 fn each_of_a<const K: usize, const PACK: usize>(regs: &Regs, args: &Args, mut put: impl FnMut(usize, usize, u32)) {
     for q in 0..4 {
-        let words = regs.get::<u32>(args.r[A + q]);
-        for (lane, &word) in words.iter().enumerate() {
-            put(q % 2 * 8 + lane / 4, q / 2 * (K / 2) + lane % 4 * PACK, word);
+        let words = u32::row(regs, args.r[A + q]);
+        for group in 0..8 {
+            for place in 0..4 {
+                put(q % 2 * 8 + group, q / 2 * (K / 2) + place * PACK, words[group * 4 + place]);
+            }
         }
     }
 }
@@ -113,17 +115,40 @@ fn each_of_a<const K: usize, const PACK: usize>(regs: &Regs, args: &Args, mut pu
 #[inline(always)]
 fn each_of_b<const K: usize, const PACK: usize>(regs: &Regs, args: &Args, mut put: impl FnMut(usize, usize, u32)) {
     for q in 0..2 {
-        let words = regs.get::<u32>(args.r[B + q]);
-        for (lane, &word) in words.iter().enumerate() {
-            put(q * (K / 2) + lane % 4 * PACK, lane / 4, word);
+        let words = u32::row(regs, args.r[B + q]);
+        for place in 0..4 {
+            for group in 0..8 {
+                put(q * (K / 2) + place * PACK, group, words[group * 4 + place]);
+            }
         }
     }
 }
 
-/// Row and column of register `q` of lane `lane` in C and D.
+/// Calls `put(row, column, words)` with each pair of neighbours in C, which two registers hold.
 #[inline(always)]
-fn place_in_c(q: usize, lane: usize) -> (usize, usize) {
-    (q / 2 * 8 + lane / 4, lane % 4 * 2 + q % 2)
+fn each_of_c(regs: &Regs, args: &Args, mut put: impl FnMut(usize, usize, [u32; 2])) {
+    for half in 0..2 {
+        let [even, odd] = [0, 1].map(|q| u32::row(regs, args.r[C + 2 * half + q]));
+        for group in 0..8 {
+            for place in 0..4 {
+                let lane = group * 4 + place;
+                put(half * 8 + group, place * 2, [even[lane], odd[lane]]);
+            }
+        }
+    }
+}
+
+/// Writes D, which has the layout of C.
+#[inline(always)]
+fn put_d(regs: &mut Regs, args: &Args, value: impl Fn(usize, usize) -> u32) {
+    for q in 0..4 {
+        let words = u32::row_mut(regs, args.r[q]);
+        for group in 0..8 {
+            for place in 0..4 {
+                words[group * 4 + place] = value(q / 2 * 8 + group, place * 2 + q % 2);
+            }
+        }
+    }
 }
 
 /// `PACK` elements of a word, `K` deep.
@@ -136,7 +161,11 @@ fn multiply_floats<const K: usize, const PACK: usize>(
     cx.block.stats.matrix_instructions += 1;
     let regs = &mut cx.core.regs;
     let mut a = [[0.0; K]; M];
-    each_of_a::<K, PACK>(regs, args, |row, k, word| a[row][k..k + PACK].copy_from_slice(&unpack(word)));
+    each_of_a::<K, PACK>(regs, args, |row, k, word| {
+        for (index, value) in unpack(word).into_iter().enumerate() {
+            a[row][k + index] = value;
+        }
+    });
     let mut b = [[0.0; N]; K];
     each_of_b::<K, PACK>(regs, args, |k, column, word| {
         for (index, value) in unpack(word).into_iter().enumerate() {
@@ -144,15 +173,12 @@ fn multiply_floats<const K: usize, const PACK: usize>(
         }
     });
     let mut c = [[0.0; N]; M];
-    for q in 0..4 {
-        let words = regs.get::<f32>(args.r[C + q]);
-        for (lane, &word) in words.iter().enumerate() {
-            let (row, column) = place_in_c(q, lane);
-            c[row][column] = f32::from_bits(word);
-        }
-    }
+    each_of_c(regs, args, |row, column, words| {
+        c[row][column] = f32::from_bits(words[0]);
+        c[row][column + 1] = f32::from_bits(words[1]);
+    });
     multiply(&a, &b, &mut c);
-    put_c(regs, &args.r[..4], |row, column| c[row][column].to_bits());
+    put_d(regs, args, |row, column| c[row][column].to_bits());
     Ok(())
 }
 
@@ -170,13 +196,10 @@ fn multiply_integers(cx: &mut Cx<'_, '_>, args: &Args) {
         }
     });
     let mut c = [[0_i32; N]; M];
-    for q in 0..4 {
-        let words = regs.get::<i32>(args.r[C + q]);
-        for (lane, &word) in words.iter().enumerate() {
-            let (row, column) = place_in_c(q, lane);
-            c[row][column] = word as i32;
-        }
-    }
+    each_of_c(regs, args, |row, column, words| {
+        c[row][column] = words[0] as i32;
+        c[row][column + 1] = words[1] as i32;
+    });
     for (sums, row) in c.iter_mut().zip(&a) {
         for (&factor, column) in row.iter().zip(&b) {
             for (sum, &value) in sums.iter_mut().zip(column) {
@@ -184,17 +207,5 @@ fn multiply_integers(cx: &mut Cx<'_, '_>, args: &Args) {
             }
         }
     }
-    put_c(regs, &args.r[..4], |row, column| c[row][column] as u32);
-}
-
-#[inline(always)]
-fn put_c(regs: &mut Regs, targets: &[Reg], value: impl Fn(usize, usize) -> u32) {
-    for (q, &target) in targets.iter().enumerate() {
-        let mut out = [0; LANES];
-        for (lane, word) in out.iter_mut().enumerate() {
-            let (row, column) = place_in_c(q, lane);
-            *word = value(row, column);
-        }
-        regs.set::<u32>(target, u32::MAX, &out);
-    }
+    put_d(regs, args, |row, column| c[row][column] as u32);
 }

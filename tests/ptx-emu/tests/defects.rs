@@ -1,0 +1,276 @@
+//! Every checker finds its defect, at the right line, and passes the sound twin.
+
+mod support;
+
+use ptx_emu::{Fault, FaultKind, LaunchConfig, LaunchError, Params, Schedule};
+use support::Device;
+
+const SOURCE: &str = include_str!("ptx/defects.cu");
+const PTX: &str = include_str!("ptx/defects.ptx");
+
+/// The line marked `//! name`, as errors name it.
+fn place(name: &str) -> String {
+    let marker = format!("//! {name}");
+    let line = SOURCE.lines().position(|line| line.ends_with(&marker)).unwrap();
+    format!("defects.cu:{}", line + 1)
+}
+
+#[track_caller]
+fn assert_found(fault: &Fault, kind: FaultKind, kernel: &str) {
+    assert_eq!(fault.kind, kind, "{fault}");
+    assert_eq!(fault.kernel, kernel);
+    let source = fault.source.as_deref().unwrap_or_default();
+    assert!(source.split(" < ").any(|part| part == place(kernel)), "expected {}: {fault}", place(kernel));
+    let text = PTX.lines().nth(fault.ptx_line as usize - 1).unwrap().trim();
+    assert_eq!(text, fault.instruction);
+}
+
+/// Kernels from 64 words to 64 words, in one block.
+#[test]
+fn shared_memory_defects_are_found_and_their_sound_twins_pass() {
+    let cases = [
+        ("read_after_write", 64, FaultKind::ReadAfterWrite),
+        ("write_after_read", 64, FaultKind::WriteAfterRead),
+        ("write_after_write", 64, FaultKind::WriteAfterWrite),
+        ("race_in_warp", 32, FaultKind::ReadAfterWrite),
+        ("pending_copy", 32, FaultKind::PendingCopy),
+        ("uninitialised_shared", 32, FaultKind::Uninitialised),
+    ];
+    for (kernel, threads, kind) in cases {
+        let mut device = Device::new(PTX);
+        let input = device.upload(&(0..128).collect::<Vec<_>>());
+        let output = device.buffer(64);
+        let params = Params::new().u64(input).u64(output);
+        let fault = device.fault(kernel, threads, &params);
+        assert_found(&fault, kind, kernel);
+        assert!(fault.lane.is_some());
+        device
+            .run(&format!("{kernel}_sound"), threads, &params)
+            .unwrap_or_else(|error| panic!("{kernel}_sound: {error}"));
+    }
+}
+
+#[test]
+fn a_race_names_both_sides() {
+    let mut device = Device::new(PTX);
+    let input = device.upload(&[0; 64]);
+    let output = device.buffer(64);
+    let text = device.fault("read_after_write", 64, &Params::new().u64(input).u64(output)).to_string();
+    for part in
+        ["thread 32 reads offset 0", "thread 0 (defects.cu:", "wrote", "block (0,0,0) warp 1 lane 0", "ld.shared.u32"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn an_unfinished_copy_is_stale_when_the_checker_is_off() {
+    let mut device = Device::new(PTX);
+    device.options.races = false;
+    device.options.uninitialised_shared = false;
+    let input = device.upload(&(0..128).collect::<Vec<_>>());
+    let output = device.buffer(32);
+    let params = Params::new().u64(input).u64(output);
+    device.run("pending_copy", 32, &params).unwrap();
+    assert_eq!(device.download(output, 32), [0xcdcd_cdcd; 32]);
+    device.run("pending_copy_sound", 32, &params).unwrap();
+    assert_eq!(device.download(output, 32), (0..32).map(|i| i * 4).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_switch_silences_its_checker_only() {
+    let run = |kernel: &str, threads, change: fn(&mut ptx_emu::Options)| {
+        let mut device = Device::new(PTX);
+        change(&mut device.options);
+        let input = device.upload(&(0..128).collect::<Vec<_>>());
+        let output = device.buffer(64);
+        device.run(kernel, threads, &Params::new().u64(input).u64(output)).is_ok()
+    };
+    assert!(run("write_after_read", 64, |options| options.races = false));
+    assert!(!run("write_after_read", 64, |options| options.uninitialised_shared = false));
+    assert!(run("uninitialised_shared", 32, |options| options.uninitialised_shared = false));
+    assert!(!run("uninitialised_shared", 32, |options| options.races = false));
+}
+
+#[test]
+fn global_memory_is_bounded_and_knows_what_was_written() {
+    let mut device = Device::new(PTX);
+    let input = device.upload(&[1; 31]);
+    let output = device.buffer(32);
+    let params = Params::new().u64(input).u64(output);
+    device.run("copy", 31, &params).unwrap();
+    let fault = device.fault("copy", 32, &params);
+    assert_found(&fault, FaultKind::OutOfBounds, "copy");
+    assert_eq!(fault.lane, Some(31));
+    assert!(fault.message.contains("byte 124 of the 124 byte allocation"), "{fault}");
+
+    // The kernel has written 31 words of `output`; word 31 is still fresh.
+    let other = device.buffer(32);
+    let params = Params::new().u64(output).u64(other);
+    device.run("copy", 31, &params).unwrap();
+    let fault = device.fault("copy", 32, &params);
+    assert_found(&fault, FaultKind::Uninitialised, "copy");
+    device.options.uninitialised_global = false;
+    device.run("copy", 32, &params).unwrap();
+
+    device.memory.free(other).unwrap();
+    assert_eq!(device.fault("copy", 32, &params).kind, FaultKind::OutOfBounds, "use after free");
+}
+
+#[test]
+fn shared_and_local_arrays_are_bounded() {
+    let mut device = Device::new(PTX);
+    let output = device.upload(&[5; 32]);
+    let with_index = |index| Params::new().u64(output).i32(index);
+    device.run("shared_out_of_bounds", 32, &with_index(0)).unwrap();
+    let fault = device.fault("shared_out_of_bounds", 32, &with_index(1));
+    assert_found(&fault, FaultKind::OutOfBounds, "shared_out_of_bounds");
+    assert_eq!(fault.lane, Some(31));
+    assert_eq!(device.fault("shared_out_of_bounds", 32, &with_index(-1)).lane, Some(0));
+
+    device.run("local_out_of_bounds", 32, &with_index(0)).unwrap();
+    let fault = device.fault("local_out_of_bounds", 32, &with_index(1));
+    assert_found(&fault, FaultKind::OutOfBounds, "local_out_of_bounds");
+    assert_eq!(fault.lane, Some(3));
+}
+
+#[test]
+fn vector_accesses_are_aligned() {
+    let mut device = Device::new(PTX);
+    let input = device.upload(&[5; 32]);
+    let output = device.buffer(32);
+    device.run("misaligned", 32, &Params::new().u64(input).u64(output).i32(4)).unwrap();
+    let fault = device.fault("misaligned", 32, &Params::new().u64(input).u64(output).i32(2));
+    assert_found(&fault, FaultKind::Misaligned, "misaligned");
+}
+
+#[test]
+fn warps_and_barriers_must_be_complete() {
+    let cases = [
+        ("divergent_sync", 32, FaultKind::DivergentSync),
+        ("barrier", 64, FaultKind::Barrier),
+        ("inactive_lane", 32, FaultKind::InactiveLane),
+    ];
+    for (kernel, threads, kind) in cases {
+        let mut device = Device::new(PTX);
+        let output = device.buffer(64);
+        let params = Params::new().u64(output);
+        assert_found(&device.fault(kernel, threads, &params), kind, kernel);
+        device
+            .run(&format!("{kernel}_sound"), threads, &params)
+            .unwrap_or_else(|error| panic!("{kernel}_sound: {error}"));
+    }
+    let mut device = Device::new(PTX);
+    let output = device.buffer(32);
+    assert_found(&device.fault("member_mask", 32, &Params::new().u64(output)), FaultKind::MemberMask, "member_mask");
+    device.options.inactive_lanes = false;
+    device.run("inactive_lane", 32, &Params::new().u64(output)).unwrap();
+}
+
+#[test]
+fn a_matrix_instruction_needs_a_whole_warp() {
+    let mut device = Device::new(PTX);
+    let output = device.buffer(32);
+    let fault = device.fault("divergent_sync_sound", 16, &Params::new().u64(output));
+    assert_eq!(fault.kind, FaultKind::MemberMask, "{fault}");
+}
+
+#[test]
+fn an_endless_loop_meets_the_budget() {
+    let mut device = Device::new(PTX);
+    device.options.budget = 10_000;
+    let flag = device.upload(&[0]);
+    assert_found(&device.fault("endless", 1, &Params::new().u64(flag)), FaultKind::Budget, "endless");
+    device.memory.write(flag, &[1]).unwrap();
+    device.run("endless", 1, &Params::new().u64(flag)).unwrap();
+}
+
+#[test]
+fn warps_take_turns() {
+    let mut device = Device::new(PTX);
+    device.options.budget = 10_000_000;
+    let output = device.buffer(1);
+    device.run("handover", 64, &Params::new().u64(output)).unwrap();
+    assert_eq!(device.download(output, 1), [7]);
+}
+
+#[test]
+fn trap_ends_the_launch() {
+    let mut device = Device::new(PTX);
+    let output = device.upload(&[0, 1, 2, 3]);
+    device.run("trapped", 3, &Params::new().u64(output)).unwrap();
+    assert_found(&device.fault("trapped", 4, &Params::new().u64(output)), FaultKind::Trap, "trapped");
+}
+
+#[test]
+fn variables_live_with_the_module() {
+    let mut device = Device::new(PTX);
+    let output = device.buffer(8);
+    let params = Params::new().u64(output);
+    device.run("variables", 8, &params).unwrap();
+    device.run("variables", 8, &params).unwrap();
+    assert_eq!(device.download(output, 8), [2, 3, 5, 7, 2, 3, 5, 7]);
+    let (counter, bytes) = device.module.global("counter").unwrap();
+    assert_eq!((device.download(counter, 1)[0], bytes), (44, 4));
+
+    let used = device.memory.used();
+    device.module.unload(&mut device.memory).unwrap();
+    assert_eq!(device.memory.used(), used - 16 - 4);
+}
+
+#[test]
+fn bank_conflicts_are_counted() {
+    let mut device = Device::new(PTX);
+    let output = device.buffer(32);
+    let params = Params::new().u64(output);
+    let plain = device.run("bank_conflicts", 32, &params).unwrap();
+    let padded = device.run("bank_conflicts_padded", 32, &params).unwrap();
+    // 32 rows are written without conflict; the column read takes 32 passes where one would do.
+    assert_eq!((plain.bank_conflict_passes, padded.bank_conflict_passes), (31, 0));
+    assert_eq!(plain.shared_accesses, 33);
+    device.options.bank_conflicts = false;
+    assert_eq!(device.run("bank_conflicts", 32, &params).unwrap().bank_conflict_passes, 0);
+}
+
+#[test]
+fn a_random_schedule_is_named_in_the_error_and_repeats() {
+    let with_seed = |seed| {
+        let mut device = Device::new(PTX);
+        device.options.schedule = Schedule::Random(seed);
+        let input = device.upload(&(0..64).collect::<Vec<_>>());
+        let output = device.buffer(64);
+        device.fault("write_after_read", 64, &Params::new().u64(input).u64(output))
+    };
+    let fault = with_seed(17);
+    assert_eq!(fault.seed, Some(17));
+    assert!(fault.to_string().contains("seed 17"), "{fault}");
+    assert_eq!(with_seed(17), fault);
+}
+
+#[test]
+fn launches_outside_the_limits_are_refused() {
+    let mut device = Device::new(PTX);
+    let output = device.buffer(64);
+    let params = Params::new().u64(output);
+    let ok = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+    let cases = [
+        (LaunchConfig { grid: [0, 1, 1], ..ok }, "grid"),
+        (LaunchConfig { grid: [1, 65536, 1], ..ok }, "grid"),
+        (LaunchConfig { block: [1025, 1, 1], ..ok }, "block"),
+        (LaunchConfig { block: [64, 32, 1], ..ok }, "block"),
+        (LaunchConfig { block: [1, 1, 65], ..ok }, "block"),
+        (ok.dynamic_shared((48 << 10) - 127), "49024 are allowed without MAX_DYNAMIC_SHARED_SIZE_BYTES"),
+        (ok.dynamic_shared((163 << 10) - 127).max_dynamic_shared(163 << 10), "166784 are allowed"),
+    ];
+    for (config, reason) in cases {
+        let error = device.launch("divergent_sync_sound", config, &params).unwrap_err();
+        assert!(matches!(error, LaunchError::Configuration { .. }), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    device.launch("divergent_sync_sound", ok.dynamic_shared((48 << 10) - 128), &params).unwrap();
+    device.launch("divergent_sync_sound", ok.dynamic_shared(100 << 10).max_dynamic_shared(100 << 10), &params).unwrap();
+
+    let error = device.launch("divergent_sync_sound", ok, &Params::new()).unwrap_err();
+    assert!(error.to_string().contains("0 bytes of parameters, but the kernel takes 8"), "{error}");
+    assert_eq!(device.launch("nothing", ok, &params), Err(LaunchError::NoSuchKernel("nothing".to_owned())));
+}
