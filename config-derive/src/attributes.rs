@@ -7,6 +7,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Ident, Meta, Token, Type, Visibility};
 
+use crate::model::Policy;
+
 /// Attributes of the struct.
 #[derive(FromDeriveInput)]
 #[darling(attributes(config), forward_attrs(doc))]
@@ -60,6 +62,7 @@ pub(crate) struct Derivations(pub(crate) Vec<Derivation>);
 /// One derived value as written.
 pub(crate) struct Derivation {
     pub(crate) attrs: Vec<Attribute>,
+    pub(crate) policy: Policy,
     pub(crate) path: Vec<Ident>,
     pub(crate) ty: Type,
     pub(crate) function: Expr,
@@ -74,11 +77,23 @@ impl Derivation {
 impl Parse for Derivation {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let attrs = input.call(Attribute::parse_outer)?;
+        // A second word makes the first one the policy: `at_launch pool.capacity: …`.
+        let policy = if input.peek(Ident) && input.peek2(Ident) {
+            let word: Ident = input.parse()?;
+            match word.to_string().as_str() {
+                "live" => Policy::Live,
+                "at_publish" => Policy::AtPublish,
+                "at_launch" => Policy::AtLaunch,
+                _ => return Err(syn::Error::new(word.span(), "a policy is `live`, `at_publish` or `at_launch`")),
+            }
+        } else {
+            Policy::Live
+        };
         let path: Punctuated<Ident, Token![.]> = Punctuated::parse_separated_nonempty(input)?;
         input.parse::<Token![:]>()?;
         let ty = input.parse()?;
         input.parse::<Token![=]>()?;
-        Ok(Self { attrs, path: path.into_iter().collect(), ty, function: input.parse()? })
+        Ok(Self { attrs, policy, path: path.into_iter().collect(), ty, function: input.parse()? })
     }
 }
 

@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Expr, Fields, Ident, Type};
 
 use crate::attributes::{Derivation, FieldAttributes, StructAttributes, doc_text};
-use crate::model::{Child, Class, Function, Input, Leaf, Namespace, Schema, Start};
+use crate::model::{Child, Class, Function, Input, Leaf, Namespace, Policy, Schema, Start};
 use crate::names;
 
 /// Understands the struct, or says why nothing can be made of it.
@@ -192,7 +192,7 @@ impl<'a> Lowering<'a> {
             None => names::flag(&name),
         };
         let path = format!("{namespace}.{name}");
-        Leaf { ident, path, ty: raw.ty, doc, class, flag, start, range: raw.range }
+        Leaf { ident, path, ty: raw.ty, doc, class, policy: Policy::Live, flag, start, range: raw.range }
     }
 
     fn derivation(&mut self, derivation: Derivation) {
@@ -238,6 +238,7 @@ impl<'a> Lowering<'a> {
             ty: derivation.ty,
             doc,
             class: Class::Derived,
+            policy: derivation.policy,
             flag: String::new(),
             start: Start::Computed(function),
             range: None,

@@ -75,6 +75,14 @@ pub(crate) enum Class {
     Derived,
 }
 
+/// When a derived value follows its inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Policy {
+    Live,
+    AtPublish,
+    AtLaunch,
+}
+
 /// A leaf or a derived value.
 pub(crate) struct Leaf {
     pub(crate) ident: Ident,
@@ -82,9 +90,21 @@ pub(crate) struct Leaf {
     pub(crate) ty: Type,
     pub(crate) doc: String,
     pub(crate) class: Class,
+    pub(crate) policy: Policy,
     pub(crate) flag: String,
     pub(crate) start: Start,
     pub(crate) range: Option<Expr>,
+}
+
+impl Leaf {
+    /// Whether the value may differ from epoch to epoch, so that the accessor must not give it away for good.
+    pub(crate) fn may_change(&self) -> bool {
+        match self.class {
+            Class::Hot => true,
+            Class::Derived => self.policy != Policy::AtLaunch,
+            Class::Launch | Class::LoadTime => false,
+        }
+    }
 }
 
 /// Where the value comes from if nobody sets it.

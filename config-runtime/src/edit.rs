@@ -41,6 +41,10 @@ pub trait MaySetHot {}
 #[derive(Debug)]
 pub enum EngineWideOverride {}
 
+/// Form: `ctx.override_thread(..)` and `ctx.scope(..)`, seen by one thread or future. Sets `hot` leaves.
+#[derive(Debug)]
+pub enum ScopedOverride {}
+
 /// Form: `resolved.declare(..)`, before publish. Sets `load_time` and `hot` leaves.
 #[derive(Debug)]
 pub enum LoadTimeDeclaration {}
@@ -54,6 +58,7 @@ pub enum ChildContext {}
 pub enum TestKit {}
 
 impl MaySetHot for EngineWideOverride {}
+impl MaySetHot for ScopedOverride {}
 impl MaySetLoadTime for LoadTimeDeclaration {}
 impl MaySetHot for LoadTimeDeclaration {}
 impl MaySetLaunch for ChildContext {}

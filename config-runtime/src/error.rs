@@ -108,13 +108,18 @@ impl Errors {
 
     /// `value`, unless something is wrong.
     pub(crate) fn check<T>(self, value: T) -> Result<T, Self> {
-        if self.errors.is_empty() && self.help.is_none() { Ok(value) } else { Err(self) }
+        if self.is_empty() { Ok(value) } else { Err(self) }
     }
 
     /// `--help` was asked for: the text is the help, and nothing is wrong.
     #[must_use]
     pub fn is_help(&self) -> bool {
         self.help.is_some()
+    }
+
+    /// Nothing is wrong and no help was asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.errors.is_empty() && self.help.is_none()
     }
 
     /// The faults one by one.

@@ -4,14 +4,13 @@ use std::fmt;
 
 use crate::leaf::Erased;
 use crate::origin::Origin;
-use crate::schema::Start;
+use crate::schema::{LeafInfo, Start};
 
 /// The chain of values behind one leaf, lowest precedence first. Print it with `{}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     path: &'static str,
     value: String,
-    derived: bool,
     steps: Vec<Step>,
     inputs: Vec<Explanation>,
 }
@@ -24,8 +23,8 @@ struct Step {
 }
 
 impl Explanation {
-    pub(crate) fn new(path: &'static str, value: &Erased, derived: bool) -> Self {
-        Self { path, value: value.to_value().to_string(), derived, steps: Vec::new(), inputs: Vec::new() }
+    pub(crate) fn new(info: &LeafInfo, value: &Erased) -> Self {
+        Self { path: info.path, value: value.to_value().to_string(), steps: Vec::new(), inputs: Vec::new() }
     }
 
     pub(crate) fn step(&mut self, origin: &Origin, value: &Erased, suspended: bool) {

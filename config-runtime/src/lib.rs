@@ -7,6 +7,7 @@ mod edit;
 mod error;
 mod explain;
 mod facts;
+mod guard;
 mod hot;
 mod leaf;
 mod loader;
@@ -26,9 +27,13 @@ mod value;
 pub use clap;
 pub use kitbag_derive::{ConfigChoice, ConfigNamespaces, ConfigRole};
 
-pub use crate::context::{Context, Override, Pinned};
+pub use crate::context::{
+    Change, Context, DroppedOverride, Entered, Outstanding, Override, Pinned, Reader, Scoped, Subscription,
+    ThreadOverride, Update, Watch,
+};
 pub use crate::edit::{
-    ChildContext, EngineWideOverride, LoadTimeDeclaration, MaySetHot, MaySetLaunch, MaySetLoadTime, TestKit,
+    ChildContext, EngineWideOverride, LoadTimeDeclaration, MaySetHot, MaySetLaunch, MaySetLoadTime, ScopedOverride,
+    TestKit,
 };
 pub use crate::error::{ConfigError, Errors};
 pub use crate::explain::Explanation;
@@ -41,7 +46,7 @@ pub use crate::record::Record;
 pub use crate::resolved::Resolved;
 pub use crate::role::{Everything, MayRead, Role, View};
 pub use crate::schema::{
-    Bag, Class, Computation, ConfigNamespaces, Key, LeafInfo, Namespace, NamespaceInfo, Start, Validation,
+    Bag, Class, Computation, ConfigNamespaces, Key, LeafInfo, Namespace, NamespaceInfo, Policy, Start, Validation,
 };
 pub use crate::value::Value;
 

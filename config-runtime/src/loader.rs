@@ -16,6 +16,7 @@ use crate::schema::ConfigNamespaces;
 use crate::source::{Candidates, cli, env, file};
 use crate::table::Table;
 
+#[derive(Clone)]
 enum FileSource {
     Path(PathBuf),
     Text { name: PathBuf, text: String },
@@ -50,6 +51,19 @@ pub struct Loader<S> {
     matches: Option<ArgMatches>,
     facts: Option<Facts>,
     schema: PhantomData<fn() -> S>,
+}
+
+impl<S> Clone for Loader<S> {
+    fn clone(&self) -> Self {
+        Self {
+            files: self.files.clone(),
+            env: self.env.clone(),
+            args: self.args.clone(),
+            matches: self.matches.clone(),
+            facts: self.facts.clone(),
+            schema: PhantomData,
+        }
+    }
 }
 
 impl<S> Default for Loader<S> {
@@ -117,6 +131,17 @@ impl<S: ConfigNamespaces> Loader<S> {
         }
         let given = std::mem::take(&mut candidates.of_leaf);
         (Record::new(table, given), candidates)
+    }
+
+    /// Paths of the files it reads.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files
+            .iter()
+            .filter_map(|source| match source {
+                FileSource::Path(path) => Some(path.clone()),
+                FileSource::Text { .. } => None,
+            })
+            .collect()
     }
 
     fn read_files(&mut self, table: &Table, matches: Option<&ArgMatches>, candidates: &mut Candidates) {

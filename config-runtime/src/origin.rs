@@ -49,7 +49,21 @@ pub enum Origin {
         /// The call in the program.
         location: &'static Location<'static>,
     },
-    /// A scoped override.
+    /// A permanent override.
+    Permanent {
+        /// Why, as the program said.
+        why: String,
+        /// The call in the program.
+        location: &'static Location<'static>,
+    },
+    /// An override that one thread or future sees.
+    Scope {
+        /// Why, as the program said.
+        why: String,
+        /// The call in the program.
+        location: &'static Location<'static>,
+    },
+    /// An engine-wide override.
     Override {
         /// Number of the layer within its context.
         layer: u64,
@@ -71,6 +85,8 @@ impl fmt::Display for Origin {
             Self::Test => f.write_str("test"),
             Self::LoadTime { why, location } => write!(f, "load time \"{why}\" ({location})"),
             Self::Child { name, location } => write!(f, "child \"{name}\" ({location})"),
+            Self::Permanent { why, location } => write!(f, "permanent override \"{why}\" ({location})"),
+            Self::Scope { why, location } => write!(f, "scoped override \"{why}\" ({location})"),
             Self::Override { layer, why, location } => write!(f, "override {layer} \"{why}\" ({location})"),
         }
     }

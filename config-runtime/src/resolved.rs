@@ -12,7 +12,7 @@ use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::record::Record;
 use crate::schema::{ConfigNamespaces, Start};
-use crate::table::Table;
+use crate::table::{Recompute, Table};
 
 /// Every leaf with its value: what is published, or amended by load-time declarations first.
 pub struct Resolved<S> {
@@ -20,7 +20,12 @@ pub struct Resolved<S> {
     pub(crate) facts: Facts,
     /// One value per leaf.
     pub(crate) values: Arc<[Erased]>,
+    /// What was declared while loading, in order.
+    pub(crate) declared: Vec<Declaration>,
 }
+
+/// A leaf set by [`Resolved::declare`].
+pub(crate) type Declaration = (Origin, usize, Erased);
 
 impl<S: ConfigNamespaces> Resolved<S> {
     /// `refused`: leaves whose value a source's error already speaks of. `errors`: what the sources reported.
@@ -49,9 +54,7 @@ impl<S: ConfigNamespaces> Resolved<S> {
             }
         }
         let unset: Vec<_> = values.iter().map(Option::is_none).collect();
-        if let Err(found) = table.compute(&mut values, facts, false) {
-            errors.extend(found);
-        }
+        errors.extend(table.compute(&mut values, facts));
         for (index, value) in values.iter().enumerate() {
             if let (true, Some(value), Start::Computed(computation)) =
                 (unset[index], value, table.entries[index].info.start)
@@ -63,7 +66,7 @@ impl<S: ConfigNamespaces> Resolved<S> {
         errors.extend(table.validate(&values, facts));
         let values: Option<Arc<[Erased]>> = values.into_iter().collect();
         match values {
-            Some(values) => errors.check(Self { record, facts: facts.clone(), values }),
+            Some(values) => errors.check(Self { record, facts: facts.clone(), values, declared: Vec::new() }),
             None => Err(errors),
         }
     }
@@ -75,19 +78,24 @@ impl<S: ConfigNamespaces> Resolved<S> {
     /// # Errors
     /// A value out of range or a broken cross-field rule.
     #[track_caller]
-    pub fn declare(
-        mut self,
-        why: &str,
-        set: impl FnOnce(&mut S::Setters<LoadTimeDeclaration>),
-    ) -> Result<Self, Errors> {
+    pub fn declare(self, why: &str, set: impl FnOnce(&mut S::Setters<LoadTimeDeclaration>)) -> Result<Self, Errors> {
         let origin = Origin::LoadTime { why: why.to_owned(), location: Location::caller() };
         let mut setters = S::Setters::from(crate::edit::Edit::default());
         set(&mut setters);
         let edit: crate::edit::Edit = setters.into();
-        self.values = apply(&self.record.table, &self.values, &edit.values, &origin, &self.facts)?;
-        for (index, value) in edit.values {
-            self.record.candidates[index].push((origin.clone(), value));
+        check_ranges(&self.record.table, &edit.values, &origin)?;
+        self.with_declared(edit.values.into_iter().map(|(index, value)| (origin.clone(), index, value)).collect())
+    }
+
+    /// The same with further declarations, whose values are known to be in range.
+    pub(crate) fn with_declared(mut self, declared: Vec<Declaration>) -> Result<Self, Errors> {
+        let edit: Vec<_> = declared.iter().map(|(_, index, value)| (*index, Arc::clone(value))).collect();
+        let (table, values) = (&self.record.table, &self.values);
+        self.values = settle(table, values, values, &edit, &self.facts, Recompute::All)?;
+        for (origin, index, value) in &declared {
+            self.record.candidates[*index].push((origin.clone(), Arc::clone(value)));
         }
+        self.declared.extend(declared);
         Ok(self)
     }
 
@@ -130,14 +138,8 @@ fn missing_leaf(table: &Table, index: usize) -> ConfigError {
     ConfigError::new("required, and nothing sets it").leaf(entry.info.path).hint(Some(hint))
 }
 
-/// `values` with `edit` applied, derived values recomputed and everything checked.
-pub(crate) fn apply(
-    table: &Table,
-    values: &[Erased],
-    edit: &[(usize, Erased)],
-    origin: &Origin,
-    facts: &Facts,
-) -> Result<Arc<[Erased]>, Errors> {
+/// Ranges do not change, so a value is held against its range once, when it is set.
+pub(crate) fn check_ranges(table: &Table, edit: &[(usize, Erased)], origin: &Origin) -> Result<(), Errors> {
     let mut errors = Errors::default();
     for (index, value) in edit {
         let entry = &table.entries[*index];
@@ -145,25 +147,26 @@ pub(crate) fn apply(
             errors.push(ConfigError::new(problem).given_by(origin).leaf(entry.info.path));
         }
     }
-    errors.check(())?;
-    settle(table, values, edit, facts)
+    errors.check(())
 }
 
-/// The same without looking at ranges, which do not change once a value was accepted.
+/// `base` with `edit` applied, derived values recomputed and every rule checked.
+///
+/// `before` holds the values that derived values keep if this is no occasion for them to follow.
 pub(crate) fn settle(
     table: &Table,
-    values: &[Erased],
+    base: &[Erased],
+    before: &[Erased],
     edit: &[(usize, Erased)],
     facts: &Facts,
+    recompute: Recompute,
 ) -> Result<Arc<[Erased]>, Errors> {
-    let mut next: Vec<Option<Erased>> = values.iter().cloned().map(Some).collect();
+    let mut next: Vec<Option<Erased>> = base.iter().cloned().map(Some).collect();
     for (index, value) in edit {
         next[*index] = Some(Arc::clone(value));
     }
     let mut errors = Errors::default();
-    if let Err(found) = table.compute(&mut next, facts, true) {
-        errors.extend(found);
-    }
+    errors.extend(table.recompute(&mut next, before, facts, recompute));
     errors.extend(table.validate(&next, facts));
     errors.check(())?;
     // Nothing was removed, so every leaf still has a value.

@@ -24,6 +24,17 @@ pub enum Class {
     Derived,
 }
 
+/// When a derived value follows its inputs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Policy {
+    /// With every change. The default.
+    Live,
+    /// When a context is published or republished.
+    AtPublish,
+    /// Never after launch: a capacity that something was built for. A child context is a launch of its own.
+    AtLaunch,
+}
+
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -50,6 +61,8 @@ pub struct LeafInfo {
     pub class: Class,
     /// Command-line flag without the dashes; empty for a derived value.
     pub flag: &'static str,
+    /// For a derived value: when it follows its inputs.
+    pub policy: Policy,
     /// Where its value comes from if nobody sets it.
     pub start: Start,
     /// The accepted range as written.

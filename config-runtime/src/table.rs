@@ -1,13 +1,25 @@
 //! The schema laid out flat: one entry per leaf, in the order of the tree.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::ConfigError;
 use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::reader::Inputs;
-use crate::schema::{Class, Computation, ConfigNamespaces, LeafInfo, NamespaceInfo, Start, Validation};
+use crate::schema::{Class, Computation, ConfigNamespaces, LeafInfo, NamespaceInfo, Policy, Start, Validation};
 use crate::value::Value;
+
+/// Which derived values follow.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Recompute {
+    /// Those that follow every change.
+    Live,
+    /// Those that follow a publish, too.
+    Publish,
+    /// All: a context is launched.
+    All,
+}
 
 /// One leaf.
 pub(crate) struct Entry {
@@ -21,6 +33,16 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn is_derived(&self) -> bool {
         self.info.class == Class::Derived
+    }
+
+    /// Whether its derived value is computed anew on this occasion.
+    fn follows(&self, recompute: Recompute) -> bool {
+        self.is_derived()
+            && match self.info.policy {
+                Policy::Live => true,
+                Policy::AtPublish => recompute != Recompute::Live,
+                Policy::AtLaunch => recompute == Recompute::All,
+            }
     }
 
     fn computation(&self) -> Option<&Computation> {
@@ -154,35 +176,68 @@ impl Table {
         })
     }
 
-    /// Fills in computed values whose inputs are known: those of `only_derived` leaves again, of `auto` leaves if unset.
-    pub(crate) fn compute(
+    /// Fills in computed values whose inputs are known: derived ones, and `auto` leaves that nobody set.
+    pub(crate) fn compute(&self, values: &mut [Option<Erased>], facts: &Facts) -> Vec<ConfigError> {
+        self.run(values, facts, |index, values| self.entries[index].is_derived() || values[index].is_none())
+    }
+
+    /// Computes derived values anew as far as this is an occasion for them to follow; the others keep the value they
+    /// have in `before`. `auto` leaves were settled at resolution and do not follow.
+    pub(crate) fn recompute(
+        &self,
+        values: &mut [Option<Erased>],
+        before: &[Erased],
+        facts: &Facts,
+        recompute: Recompute,
+    ) -> Vec<ConfigError> {
+        for index in (0..self.entries.len()).filter(|index| self.entries[*index].is_derived()) {
+            // Those that follow start from their old value too: an equal result then keeps its identity.
+            values[index] = Some(Arc::clone(&before[index]));
+        }
+        self.run(values, facts, |index, _| self.entries[index].follows(recompute))
+    }
+
+    fn run(
         &self,
         values: &mut [Option<Erased>],
         facts: &Facts,
-        derived_only: bool,
-    ) -> Result<(), Vec<ConfigError>> {
+        due: impl Fn(usize, &[Option<Erased>]) -> bool,
+    ) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         for &index in &self.order {
             let entry = &self.entries[index];
-            if !entry.is_derived() && (derived_only || values[index].is_some()) {
-                continue;
-            }
-            let Some(computation) = entry.computation() else { continue };
+            let Some(computation) = entry.computation().filter(|_| due(index, values)) else { continue };
             // An input with an error of its own has no value; that error is already reported.
             if self.indices(computation.inputs).any(|input| values[input].is_none()) {
                 continue;
             }
-            let value = (computation.run)(&Inputs::new(values, entry.offset, facts));
+            let error = |problem| {
+                ConfigError::new(problem).at(format!("rule `{}`", computation.function)).leaf(entry.info.path)
+            };
+            let value = match crate::guard::catch(|| (computation.run)(&Inputs::new(values, entry.offset, facts))) {
+                Ok(value) => value,
+                Err(panic) => {
+                    errors.push(error(panic));
+                    continue;
+                }
+            };
             match entry.check_range(&value) {
                 // An equal value keeps its identity, so that its namespace is not rebuilt.
                 Ok(()) if values[index].as_ref().is_some_and(|old| old.same(&*value)) => {}
                 Ok(()) => values[index] = Some(value),
-                Err(problem) => errors.push(
-                    ConfigError::new(problem).at(format!("rule `{}`", computation.function)).leaf(entry.info.path),
-                ),
+                Err(problem) => errors.push(error(problem)),
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+        errors
+    }
+
+    /// Indices of the leaves whose values differ.
+    pub(crate) fn changed(&self, old: &[Erased], new: &[Erased]) -> Vec<usize> {
+        let differs = |index: &usize| {
+            let (old, new) = (&old[*index], &new[*index]);
+            !Arc::ptr_eq(old, new) && !old.same(&**new)
+        };
+        (0..self.entries.len()).filter(differs).collect()
     }
 
     /// Every cross-field rule whose inputs are known. An error shows the values of all inputs.
@@ -192,7 +247,8 @@ impl Table {
             if self.indices(validation.inputs).any(|input| values[input].is_none()) {
                 continue;
             }
-            if let Err(problem) = (validation.run)(&Inputs::new(values, *offset, facts)) {
+            let run = || (validation.run)(&Inputs::new(values, *offset, facts));
+            if let Err(problem) = crate::guard::catch(run).unwrap_or_else(Err) {
                 let inputs: Vec<_> = self
                     .indices(validation.inputs)
                     .filter_map(|index| Some((self.entries[index].info.path, values[index].as_ref()?.to_value())))
@@ -206,10 +262,11 @@ impl Table {
     }
 
     /// The inputs of a computed leaf, as declared and as really read.
-    pub(crate) fn inputs_of(&self, index: usize, values: &[Option<Erased>], facts: &Facts) -> (Vec<usize>, Vec<usize>) {
+    pub(crate) fn inputs_of(&self, index: usize, values: &[Erased], facts: &Facts) -> (Vec<usize>, Vec<usize>) {
         let entry = &self.entries[index];
         let Some(computation) = entry.computation() else { return (Vec::new(), Vec::new()) };
-        let inputs = Inputs::new(values, entry.offset, facts);
+        let values: Vec<_> = values.iter().cloned().map(Some).collect();
+        let inputs = Inputs::new(&values, entry.offset, facts);
         let _ = (computation.run)(&inputs);
         (self.indices(computation.inputs).collect(), inputs.read())
     }

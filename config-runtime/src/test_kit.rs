@@ -169,8 +169,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
     }
 
     fn check_inputs(&self, values: &[Erased]) {
-        let values: Vec<_> = values.iter().cloned().map(Some).collect();
-        let (mut declared, mut read) = self.table.inputs_of(self.derived, &values, &Facts::for_test());
+        let (mut declared, mut read) = self.table.inputs_of(self.derived, values, &Facts::for_test());
         declared.sort_unstable();
         read.sort_unstable();
         let names = |indices: &[usize]| -> Vec<_> {

@@ -21,7 +21,7 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
     let child_docs = namespace.children.iter().map(|child| super::child_doc(child, &namespace.path));
     let reads = namespace.leaves.iter().map(|leaf| {
         let (ident, ty) = (&leaf.ident, &leaf.ty);
-        if leaf.class == Class::Derived {
+        if leaf.class == Class::Derived && leaf.may_change() {
             // Through the accessor, so that the emitted tests cover it.
             quote!(<#ty as ::core::clone::Clone>::clone(&self.#ident()))
         } else {

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::Expr;
 
 use super::{Expansion, child_bag, hidden};
-use crate::model::{Class, Function, Input, Leaf, Namespace, Start};
+use crate::model::{Class, Function, Input, Leaf, Namespace, Policy, Start};
 
 pub(super) fn namespace(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenStream {
     let (path, doc) = (&namespace.path, &namespace.doc);
@@ -37,6 +37,11 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
         Class::Hot => quote!(Hot),
         Class::Derived => quote!(Derived),
     };
+    let policy = match leaf.policy {
+        Policy::Live => quote!(Live),
+        Policy::AtPublish => quote!(AtPublish),
+        Policy::AtLaunch => quote!(AtLaunch),
+    };
     let start = match &leaf.start {
         Start::Required => quote!(Required),
         Start::Default(default) => {
@@ -61,6 +66,7 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
             doc: #doc,
             type_name: #type_name,
             class: ::kitbag::Class::#class,
+            policy: ::kitbag::Policy::#policy,
             flag: #flag,
             start: ::kitbag::Start::#start,
             range: #range_text,

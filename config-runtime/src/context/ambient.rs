@@ -1,0 +1,87 @@
+//! A current context, for code that cannot be handed one.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::Context;
+use crate::error::{ConfigError, Errors};
+use crate::schema::ConfigNamespaces;
+
+thread_local! {
+    /// Contexts entered on this thread, innermost last, each with the number of its guard.
+    static ENTERED: RefCell<(u64, Vec<(u64, Box<dyn Any>)>)> = const { RefCell::new((0, Vec::new())) };
+}
+
+impl<S: ConfigNamespaces> Context<S> {
+    /// Makes this the current context of this thread until the guard is dropped.
+    ///
+    /// For callbacks that cannot be handed a context; everything else takes one as an argument.
+    ///
+    /// ```
+    /// # use kitbag::{ConfigNamespaces, Context};
+    /// # #[derive(ConfigNamespaces)]
+    /// # struct Args {
+    /// #     /// Jobs that may wait.
+    /// #     #[config(ns = "pool", default = 32)]
+    /// #     queue: usize,
+    /// # }
+    /// let cfg = Args::for_test(|_| {});
+    /// assert!(Context::<Args>::current().is_err()); // there is no default
+    /// let entered = cfg.enter();
+    /// assert_eq!(Context::<Args>::current()?.pin().pool().queue(), 32);
+    /// drop(entered);
+    /// # Ok::<(), kitbag::Errors>(())
+    /// ```
+    pub fn enter(&self) -> Entered {
+        let id = ENTERED.with_borrow_mut(|(next, entered)| {
+            *next += 1;
+            entered.push((*next, Box::new(self.clone())));
+            *next
+        });
+        Entered { id, thread: PhantomData }
+    }
+
+    /// The context of this schema that was entered last on this thread.
+    ///
+    /// # Errors
+    /// There is none; it never falls back to defaults.
+    pub fn current() -> Result<Self, Errors> {
+        let found = ENTERED.with_borrow(|(_, entered)| {
+            entered.iter().rev().find_map(|(_, context)| context.downcast_ref::<Self>().cloned())
+        });
+        found.ok_or_else(|| {
+            let schema = std::any::type_name::<S>();
+            let namespaces: Vec<_> = S::SCHEMA.children.iter().map(|namespace| namespace.path).collect();
+            let problem = format!("nothing is published here for `{schema}` (namespaces {})", namespaces.join(", "));
+            let hint = "publish with `load()` and hold `context.enter()` on this thread, or pass the context in";
+            Errors::from(ConfigError::new(problem).hint(Some(hint.to_owned())))
+        })
+    }
+}
+
+/// Guard of [`Context::enter`]. Bound to its thread.
+#[must_use = "the context is current only while this guard is held"]
+pub struct Entered {
+    id: u64,
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // While the thread ends its list may be gone already. The context is dropped outside the borrow.
+        let removed = ENTERED.try_with(|entered| {
+            let mut entered = entered.borrow_mut();
+            let position = entered.1.iter().position(|(id, _)| *id == self.id);
+            position.map(|position| entered.1.remove(position))
+        });
+        drop(removed);
+    }
+}
+
+impl fmt::Debug for Entered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Entered({})", self.id)
+    }
+}

@@ -1,0 +1,170 @@
+//! Published configuration: a cheap handle on one engine's settings.
+
+mod ambient;
+mod child;
+mod commit;
+mod epoch;
+mod explain;
+mod history;
+mod layer;
+mod overrides;
+mod reader;
+mod reload;
+mod scope;
+mod subscription;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+pub use ambient::Entered;
+pub use epoch::Pinned;
+pub use history::Change;
+pub use overrides::{DroppedOverride, Override};
+pub use reader::Reader;
+pub use reload::{Outstanding, Watch};
+pub use scope::{Scoped, ThreadOverride};
+pub use subscription::{Subscription, Update};
+
+use self::commit::State;
+use self::epoch::Epoch;
+use self::subscription::Subscribers;
+use crate::facts::Facts;
+use crate::leaf::Erased;
+use crate::origin::Origin;
+use crate::published::Published;
+use crate::resolved::{Declaration, Resolved};
+use crate::role::{Everything, Role, View};
+use crate::schema::ConfigNamespaces;
+use crate::table::Table;
+use crate::value::Value;
+
+/// One engine's published configuration: a cheap handle, `Clone + Send + Sync`.
+///
+/// Readers [`pin`](Self::pin) an epoch and read plain fields. Changes are layers: each commit checks everything,
+/// recomputes derived values, builds the next epoch aside and swaps it in.
+pub struct Context<S: ConfigNamespaces>(Arc<Inner<S>>);
+
+struct Inner<S: ConfigNamespaces> {
+    current: Published<Epoch<S>>,
+    /// Number of the current epoch, stored after it: a reader that sees it finds that epoch or a newer one.
+    version: AtomicU64,
+    state: Mutex<State>,
+    children: Mutex<Vec<(String, Weak<Inner<S>>)>>,
+    subscribers: Subscribers<S>,
+    shared: Arc<Shared>,
+}
+
+/// What a context has in common with its children.
+struct Shared {
+    table: Arc<Table>,
+    facts: Facts,
+    sources: Mutex<Arc<Sources>>,
+    /// Held for a whole commit: parents and children change together or not at all.
+    commit: Mutex<()>,
+    persist: Mutex<Option<Persist>>,
+}
+
+/// Called with all permanent overrides before a new one becomes visible.
+type Persist = Arc<dyn Fn(&[(&'static str, Value)]) -> Result<(), String> + Send + Sync>;
+
+/// What the sources said, for explain, and what was declared while loading, for reloads.
+struct Sources {
+    candidates: Vec<Vec<(Origin, Erased)>>,
+    declared: Vec<Declaration>,
+}
+
+impl<S: ConfigNamespaces> Context<S> {
+    pub(crate) fn publish(resolved: Resolved<S>) -> Self {
+        let Resolved { record, facts, values, declared } = resolved;
+        let sources = Sources { candidates: record.candidates, declared };
+        let shared = Shared {
+            table: record.table,
+            facts,
+            sources: Mutex::new(Arc::new(sources)),
+            commit: Mutex::default(),
+            persist: Mutex::default(),
+        };
+        let epoch = Epoch::first(Arc::clone(&values));
+        Self(Arc::new(Inner::new(Arc::new(shared), State::new(values, Vec::new()), epoch)))
+    }
+
+    /// One consistent epoch, as this thread or future sees it: with its own scoped overrides, if there are any.
+    ///
+    /// A later change is seen by the next pin, never by this one.
+    #[must_use]
+    pub fn pin(&self) -> S::Pin<Everything> {
+        S::Pin::from(self.pinned())
+    }
+
+    pub(crate) fn pinned(&self) -> Pinned<S> {
+        Pinned(scope::overlaid(&self.0).unwrap_or_else(|| self.0.current.load()))
+    }
+
+    /// A reader for one thread that follows the context at the cost of one atomic load.
+    #[must_use]
+    pub fn reader(&self) -> Reader<S> {
+        Reader::new(self)
+    }
+
+    /// This context as role `R` sees it.
+    #[must_use]
+    pub fn view<R: Role>(&self) -> View<S, R> {
+        View::new(self.clone())
+    }
+
+    /// Number of the current epoch: 0 at publish, one more with every commit.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// Every leaf with its effective value, in schema order. Secrets are redacted.
+    #[must_use]
+    pub fn values(&self) -> Vec<(&'static str, Value)> {
+        let epoch = self.pinned().0;
+        let leaves = self.0.shared.table.entries.iter().map(|entry| entry.info.path);
+        leaves.zip(epoch.values.iter().map(|value| value.to_value())).collect()
+    }
+
+    /// The effective value of the leaf with this path, for admin surfaces; programs read through accessors.
+    #[must_use]
+    pub fn value(&self, path: &str) -> Option<Value> {
+        let index = self.0.shared.table.index(path)?;
+        Some(self.pinned().0.values[index].to_value())
+    }
+}
+
+impl<S: ConfigNamespaces> Inner<S> {
+    fn new(shared: Arc<Shared>, state: State, epoch: Epoch<S>) -> Self {
+        Self {
+            current: Published::new(epoch),
+            version: AtomicU64::new(0),
+            state: Mutex::new(state),
+            children: Mutex::default(),
+            subscribers: Subscribers::default(),
+            shared,
+        }
+    }
+}
+
+impl<S: ConfigNamespaces> Clone for Context<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: ConfigNamespaces> fmt::Debug for Context<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (path, value) in self.values() {
+            map.entry(&format_args!("{path}"), &format_args!("{value}"));
+        }
+        map.finish()
+    }
+}
+
+/// A panic in user code cannot leave state half-written, because it is written only after that code returned.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

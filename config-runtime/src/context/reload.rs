@@ -1,0 +1,198 @@
+//! New input for a published context: republish, reload, and a watch over its files.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::commit::Terms;
+use super::layer::{Kind, Mode};
+use super::{Context, DroppedOverride, Inner, Sources, lock};
+use crate::error::{ConfigError, Errors};
+use crate::loader::Loader;
+use crate::resolved::Resolved;
+use crate::schema::{Class, ConfigNamespaces};
+use crate::table::Recompute;
+
+/// What a republish does with the overrides in force.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outstanding {
+    /// They stay in force over the new values.
+    Carry,
+    /// They end; their guards have nothing left to do.
+    Drop,
+}
+
+impl<S: ConfigNamespaces> Context<S> {
+    /// Replaces what was published, leaves of every class, and returns the overrides that were dropped.
+    ///
+    /// # Errors
+    /// An override carried over or a child is not valid with the new values, a subscriber vetoes, or this context is
+    /// a child, which follows its parent. Nothing has changed then.
+    pub fn republish(&self, resolved: Resolved<S>, outstanding: Outstanding) -> Result<Vec<DroppedOverride>, Errors> {
+        self.refuse_child("republish")?;
+        let Resolved { record, values, declared, .. } = resolved;
+        let table = &self.0.shared.table;
+        self.0.commit(|draft, _| {
+            let mut dropped = Vec::new();
+            if outstanding == Outstanding::Drop {
+                let (kept, ended): (Vec<_>, Vec<_>) =
+                    std::mem::take(&mut draft.layers).into_iter().partition(|layer| layer.kind == Kind::Child);
+                draft.layers = kept;
+                dropped.extend(ended.into_iter().map(|layer| DroppedOverride {
+                    origin: layer.origin.to_string(),
+                    leaves: layer.edit.iter().map(|(index, _)| table.entries[*index].info.path).collect(),
+                }));
+            }
+            draft.base = values;
+            draft.recompute = Recompute::Publish;
+            draft.sources = Some(Sources { candidates: record.candidates, declared });
+            Ok((dropped, Terms { mode: Mode::Refuse, what: "republish".to_owned() }))
+        })
+    }
+
+    /// Reads the loader's sources again and takes over changed `hot` leaves.
+    ///
+    /// What was declared while loading stays declared. Returns the paths of the leaves whose input changed; with none
+    /// there is no new epoch. Call it from a file watch ([`watch`](Self::watch)), a signal handler or an admin call.
+    ///
+    /// # Errors
+    /// Anything wrong in any source, every changed leaf that needs a restart, or a veto. Nothing has changed then.
+    pub fn reload(&self, loader: &Loader<S>) -> Result<Vec<&'static str>, Errors> {
+        self.refuse_child("reload")?;
+        let resolved = loader.clone().facts(self.0.shared.facts.clone()).resolve()?;
+        let shared = &self.0.shared;
+        let declared = lock(&shared.sources).declared.clone();
+        let Resolved { record, values, declared, .. } = resolved.with_declared(declared)?;
+        let table = &shared.table;
+        let result = self.0.commit(|draft, _| {
+            let mut errors = Errors::default();
+            let mut changed = Vec::new();
+            for index in table.changed(&draft.base, &values) {
+                let info = table.entries[index].info;
+                match info.class {
+                    Class::Derived => {}
+                    Class::Hot => changed.push(info.path),
+                    class @ (Class::Launch | Class::LoadTime) => {
+                        let (old, new) = (draft.base[index].to_value(), values[index].to_value());
+                        let problem = format!("changed from {old} to {new}, which needs a restart (it is `{class}`)");
+                        errors.push(ConfigError::new(problem).at("reload").leaf(info.path));
+                    }
+                }
+            }
+            errors.check(())?;
+            if changed.is_empty() {
+                return Err(Errors::default());
+            }
+            draft.base = values;
+            draft.sources = Some(Sources { candidates: record.candidates, declared });
+            Ok((changed, Terms { mode: Mode::Refuse, what: "reload".to_owned() }))
+        });
+        match result {
+            // Nothing to do is no error and makes no epoch.
+            Err(errors) if errors.is_empty() => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    fn refuse_child(&self, act: &str) -> Result<(), Errors> {
+        if lock(&self.0.state).layers.iter().any(|layer| layer.kind == Kind::Child) {
+            let problem = format!("a child context follows its parent; {act} the parent");
+            return Err(ConfigError::new(problem).into());
+        }
+        Ok(())
+    }
+
+    /// Watches the loader's files and reloads when they have changed and come to rest.
+    ///
+    /// Looks at the files' content every `interval`, so it sees files replaced by rename, swapped symbolic links and
+    /// mounted directories alike. `report` is told of every reload that changed something and of every failure once;
+    /// after a failure the settings stay as they were. Ends when the guard or the context is dropped.
+    pub fn watch(
+        &self,
+        loader: Loader<S>,
+        interval: Duration,
+        report: impl FnMut(Result<Vec<&'static str>, Errors>) + Send + 'static,
+    ) -> Watch {
+        let (stop, stopped) = mpsc::channel();
+        let watcher = Watcher { context: Arc::downgrade(&self.0), files: loader.files(), loader, report };
+        let thread = std::thread::Builder::new()
+            .name("config-watch".to_owned())
+            .spawn(move || watcher.run(interval, &stopped))
+            .expect("the system gives no thread");
+        Watch { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+struct Watcher<S: ConfigNamespaces, F> {
+    context: Weak<Inner<S>>,
+    loader: Loader<S>,
+    /// Files named by the last record that could be read, includes too.
+    files: Vec<PathBuf>,
+    report: F,
+}
+
+impl<S: ConfigNamespaces, F: FnMut(Result<Vec<&'static str>, Errors>)> Watcher<S, F> {
+    fn run(mut self, interval: Duration, stopped: &mpsc::Receiver<()>) {
+        let mut applied = fingerprint(&self.files);
+        let mut last = applied;
+        while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+            let found = fingerprint(&self.files);
+            // A file still being written differs from one look to the next.
+            let at_rest = found == last;
+            last = found;
+            if found == applied || !at_rest {
+                continue;
+            }
+            let Some(inner) = self.context.upgrade() else { return };
+            let result = Context(inner).reload(&self.loader);
+            self.files = self.loader.files();
+            applied = fingerprint(&self.files);
+            last = applied;
+            if !matches!(&result, Ok(changed) if changed.is_empty()) {
+                (self.report)(result);
+            }
+        }
+    }
+}
+
+/// Content of the files; a missing one is content of its own. For comparison within this process only.
+fn fingerprint(files: &[PathBuf]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        file.hash(&mut hasher);
+        match std::fs::read(file) {
+            Ok(content) => content.hash(&mut hasher),
+            Err(error) => error.kind().to_string().hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+/// Guard of [`Context::watch`]; dropping it ends the watch and waits for its thread.
+#[must_use = "the watch ends when this guard is dropped"]
+pub struct Watch {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic in `report` has been printed by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
+}
