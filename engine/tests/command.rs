@@ -204,6 +204,20 @@ fn without_a_model_and_without_pip_the_error_says_every_way_to_proceed() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("the full device");
+    let model = models().join("llama");
+    let output = command(&["generate", "--prompt", "a", "--max-new-tokens", "2", "--model-path"])
+        .arg(&model)
+        .stdout(full)
+        .output()
+        .expect("runs");
+    let said = refusal(&output, 1);
+    assert!(said.contains("cannot write to standard output"), "{said}");
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_the_command_quietly() {
     let model = models().join("llama");

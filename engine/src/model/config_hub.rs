@@ -106,6 +106,7 @@ const NEUTRAL_VALUES: &[(&str, Neutral)] = &[
     ("mlp_bias", |v| v == false),
     ("quantization_config", Value::is_null),
     ("compression_config", Value::is_null),
+    ("rope_interleaved", |v| v == false),
     ("partial_rotary_factor", |v| v == 1 || v == 1.0),
     ("attn_logit_softcapping", Value::is_null),
     ("final_logit_softcapping", Value::is_null),
