@@ -34,7 +34,7 @@ fn word_end(bytes: &[u8], start: usize) -> usize {
         match bytes.get(end) {
             Some(&byte) if is_word(byte) => end += 1,
             Some(b':') if bytes.get(end + 1) == Some(&b':') && bytes.get(end + 2).is_some_and(|&b| is_word(b)) => {
-                end += 2
+                end += 2;
             }
             _ => return end,
         }

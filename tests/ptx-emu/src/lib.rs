@@ -72,6 +72,8 @@
 //! (blocks) → `warp` (lanes and divergence). `regs` is the register file, `block` and `memory` are what instructions may
 //! touch, `check` watches them.
 #![deny(unsafe_code)]
+#![allow(clippy::float_cmp, reason = "an interpreter of float instructions compares floats exactly")]
+#![allow(clippy::unnecessary_box_returns, reason = "errors are made in the box in which they travel")]
 #![allow(clippy::inline_always, reason = "lane loops turn into vector code only where the lane function is inlined")]
 
 mod block;

@@ -75,10 +75,8 @@ fn labels<'a>(ptx: &str, entry: &Entry<'a>) -> Result<HashMap<&'a str, u32>, Loa
     let mut count = 0;
     for item in &entry.body {
         match *item {
-            Item::Label(name, line) => {
-                if labels.insert(name, count).is_some() {
-                    return Err(error_at(ptx, line, format!("a second label `{name}`")));
-                }
+            Item::Label(name, line) if labels.insert(name, count).is_some() => {
+                return Err(error_at(ptx, line, format!("a second label `{name}`")));
             }
             Item::Instruction(_) => count += 1,
             _ => {}
@@ -302,12 +300,11 @@ impl<'a> Lowering<'a> {
         match (slot, operand) {
             (Slot::Dst(ty), &Operand::Name(name)) => out.push(self.destination(ty, name, false)?),
             (Slot::DstRelaxed(ty), &Operand::Name(name)) => out.push(self.destination(ty, name, true)?),
-            (Slot::Src(ty), operand) => out.push(self.value(ty, operand, false)?),
             (Slot::SrcRelaxed(ty), operand) => out.push(self.value(ty, operand, true)?),
             (Slot::Value(ty), &Operand::Name(name)) if matches!(self.find(name), Some(Name::Variable(..))) => {
                 out.push(self.address_of(ty, name)?);
             }
-            (Slot::Value(ty), operand) => out.push(self.value(ty, operand, false)?),
+            (Slot::Src(ty) | Slot::Value(ty), operand) => out.push(self.value(ty, operand, false)?),
             (Slot::DstVec(ty, _), Operand::Vector(parts)) => self.destinations(ty, parts, false, out)?,
             (Slot::DstVecRelaxed(ty, _), Operand::Vector(parts)) => self.destinations(ty, parts, true, out)?,
             (Slot::SrcVec(ty, _), Operand::Vector(parts)) => {

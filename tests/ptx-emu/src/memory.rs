@@ -272,7 +272,7 @@ mod tests {
         let mut memory = Memory::with_capacity(1000);
         let a = memory.alloc(100).unwrap();
         let b = memory.alloc(100).unwrap();
-        assert!(a % 256 == 0 && b >= a + 100 + RED_ZONE);
+        assert!(a.is_multiple_of(256) && b >= a + 100 + RED_ZONE);
         memory.write(a + 90, &[1; 10]).unwrap();
         let error = memory.write(a + 91, &[1; 10]).unwrap_err().to_string();
         assert!(error.contains("byte 91 of the 100 byte allocation"), "{error}");

@@ -101,13 +101,10 @@ fn counts(table: &mut Table) {
         "popc.b64", B64: u64, |a| a.count_ones();
         "clz.b32", B32: u32, |a| a.leading_zeros();
         "clz.b64", B64: u64, |a| a.leading_zeros();
-        "bfind.u32", U32: u32, |a| if a == 0 { u32::MAX } else { 31 - a.leading_zeros() };
+        "bfind.u32", U32: u32, |a| a.checked_ilog2().unwrap_or(u32::MAX);
         "bfind.shiftamt.u32", U32: u32, |a| if a == 0 { u32::MAX } else { a.leading_zeros() };
-        "bfind.s32", S32: i32, |a| {
-            let bits = (a ^ (a >> 31)) as u32;
-            if bits == 0 { u32::MAX } else { 31 - bits.leading_zeros() }
-        };
-        "bfind.u64", U64: u64, |a| if a == 0 { u32::MAX } else { 63 - a.leading_zeros() };
+        "bfind.s32", S32: i32, |a| ((a ^ (a >> 31)) as u32).checked_ilog2().unwrap_or(u32::MAX);
+        "bfind.u64", U64: u64, |a| a.checked_ilog2().unwrap_or(u32::MAX);
     }
     same!(table, "brev.b32", B32: u32, |a| a.reverse_bits());
     same!(table, "brev.b64", B64: u64, |a| a.reverse_bits());

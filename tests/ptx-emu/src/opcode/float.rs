@@ -1,5 +1,7 @@
 //! Floating-point arithmetic.
 
+use std::f32::consts::LN_2;
+
 use super::{Run, Slot, Table, same};
 use crate::fma;
 use crate::ty::Ty;
@@ -89,12 +91,19 @@ fn fused(table: &mut Table) {
         );
     }
     same!(table, "fma.rn.ftz.f32", F32: f32, |a, b, c| flush(flush(a).mul_add(flush(b), flush(c))));
-    // Rounds towards minus infinity: the nearest result, or the next one down where that was above the exact one.
-    same!(table, "fma.rm.f32", F32: f32, |a, b, c| {
-        let nearest = a.mul_add(b, c);
-        let above = f64::from(a).mul_add(f64::from(b), f64::from(c)) < f64::from(nearest);
-        if above && nearest.is_finite() { nearest.next_down() } else { nearest }
-    });
+    same!(table, "fma.rm.f32", F32: f32, |a, b, c| fma_down(a, b, c));
+}
+
+/// `a * b + c`, rounded towards minus infinity.
+fn fma_down(a: f32, b: f32, c: f32) -> f32 {
+    // The product is exact in f64; Knuth's two-sum gives what the sum loses.
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    let part = sum - product;
+    let lost = (product - (sum - part)) + (c - part);
+    let near = sum as f32;
+    let above = (sum - f64::from(near)) + lost < 0.0;
+    if above && near.is_finite() { near.next_down() } else { near }
 }
 
 /// Functions that hardware approximates. Results here are within its error bounds, not equal to its bits.
@@ -132,7 +141,7 @@ fn exp2_flushed(x: f32) -> f32 {
     let exponent = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
     let r = bounded - (shifted - ROUND);
     let mut series = 0.000_015_252_733;
-    for coefficient in [0.000_154_035_3, 0.001_333_355_8, 0.009_618_129, 0.055_504_11, 0.240_226_51, 0.693_147_2, 1.0] {
+    for coefficient in [0.000_154_035_3, 0.001_333_355_8, 0.009_618_129, 0.055_504_11, 0.240_226_5, LN_2, 1.0] {
         series = series * r + coefficient;
     }
     // Two factors, because 2^128 has no f32.

@@ -285,6 +285,7 @@ fn store<const N: usize, const E: usize>(cx: &mut Cx<'_, '_>, args: &Args, mask:
 }
 
 /// The whole warp reads one parameter; its bounds were checked when the module was loaded.
+#[expect(clippy::unnecessary_wraps, reason = "the signature is that of all accesses")]
 fn load_param<const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
     let [start, bytes] = args.imm;
     let params = cx.block.params;

@@ -26,39 +26,35 @@ pub(super) fn register(table: &mut Table) {
             }
         }
     }
-    let floats =
-        [Slot::DstVec(Ty::F32, 4), Slot::SrcVec(Ty::B32, 4), Slot::SrcVec(Ty::B32, 2), Slot::SrcVec(Ty::F32, 4)];
-    table.add(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
-        &floats,
-        Run::Collective(WHOLE_WARP, |cx, args, _| {
-            multiply_floats::<16, 2>(cx, args, |word| [from_bf16(word as u16), from_bf16((word >> 16) as u16)])
-        }),
-    );
-    table.add(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-        &floats,
-        Run::Collective(WHOLE_WARP, |cx, args, _| {
-            multiply_floats::<16, 2>(cx, args, |word| [from_f16(word as u16), from_f16((word >> 16) as u16)])
-        }),
-    );
-    table.add(
-        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
-        &floats,
-        Run::Collective(WHOLE_WARP, |cx, args, _| {
-            multiply_floats::<32, 4>(cx, args, |word| word.to_le_bytes().map(from_e4m3))
-        }),
-    );
-    let integers =
-        [Slot::DstVec(Ty::S32, 4), Slot::SrcVec(Ty::B32, 4), Slot::SrcVec(Ty::B32, 2), Slot::SrcVec(Ty::S32, 4)];
-    table.add(
-        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
-        &integers,
-        Run::Collective(WHOLE_WARP, |cx, args, _| {
-            multiply_integers(cx, args);
-            Ok(())
-        }),
-    );
+    let a_and_b = [Slot::SrcVec(Ty::B32, 4), Slot::SrcVec(Ty::B32, 2)];
+    let floats = [&[Slot::DstVec(Ty::F32, 4)], a_and_b.as_slice(), &[Slot::SrcVec(Ty::F32, 4)]].concat();
+    let integers = [&[Slot::DstVec(Ty::S32, 4)], a_and_b.as_slice(), &[Slot::SrcVec(Ty::S32, 4)]].concat();
+    macro_rules! mma {
+        ($($name:literal, $slots:ident, |$cx:ident, $args:ident| $e:expr;)*) => {$(
+            table.add(concat!("mma.sync.aligned.", $name), &$slots, Run::Collective(WHOLE_WARP, |$cx, $args, _| {
+                $cx.block.stats.matrix_instructions += 1;
+                $e;
+                Ok(())
+            }));
+        )*};
+    }
+    mma! {
+        "m16n8k16.row.col.f32.bf16.bf16.f32", floats, |cx, args| {
+            multiply_floats::<16, 2>(&mut cx.core.regs, args, |word| halves(word).map(from_bf16))
+        };
+        "m16n8k16.row.col.f32.f16.f16.f32", floats, |cx, args| {
+            multiply_floats::<16, 2>(&mut cx.core.regs, args, |word| halves(word).map(from_f16))
+        };
+        "m16n8k32.row.col.f32.e4m3.e4m3.f32", floats, |cx, args| {
+            multiply_floats::<32, 4>(&mut cx.core.regs, args, |word| word.to_le_bytes().map(from_e4m3))
+        };
+        "m16n8k32.row.col.s32.s8.s8.s32", integers, |cx, args| multiply_integers(&mut cx.core.regs, args);
+    }
+}
+
+#[inline(always)]
+fn halves(word: u32) -> [u16; 2] {
+    [word as u16, (word >> 16) as u16]
 }
 
 /// Loads `COUNT` 8 by 8 matrices of 16-bit elements. Lane `8 q + r` holds the address of row `r` of matrix `q`; lane `l`
@@ -154,12 +150,10 @@ fn put_d(regs: &mut Regs, args: &Args, value: impl Fn(usize, usize) -> u32) {
 /// `PACK` elements of a word, `K` deep.
 #[inline(always)]
 fn multiply_floats<const K: usize, const PACK: usize>(
-    cx: &mut Cx<'_, '_>,
+    regs: &mut Regs,
     args: &Args,
     unpack: impl Fn(u32) -> [f32; PACK],
-) -> Checked {
-    cx.block.stats.matrix_instructions += 1;
-    let regs = &mut cx.core.regs;
+) {
     let mut a = [[0.0; K]; M];
     each_of_a::<K, PACK>(regs, args, |row, k, word| {
         for (index, value) in unpack(word).into_iter().enumerate() {
@@ -179,12 +173,9 @@ fn multiply_floats<const K: usize, const PACK: usize>(
     });
     multiply(&a, &b, &mut c);
     put_d(regs, args, |row, column| c[row][column].to_bits());
-    Ok(())
 }
 
-fn multiply_integers(cx: &mut Cx<'_, '_>, args: &Args) {
-    cx.block.stats.matrix_instructions += 1;
-    let regs = &mut cx.core.regs;
+fn multiply_integers(regs: &mut Regs, args: &Args) {
     let mut a = [[0_i32; 32]; M];
     each_of_a::<32, 4>(regs, args, |row, k, word| {
         a[row][k..k + 4].copy_from_slice(&word.to_le_bytes().map(|byte| i32::from(byte as i8)));
