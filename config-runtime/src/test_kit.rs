@@ -11,7 +11,7 @@ use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::record::Record;
 use crate::resolved::Resolved;
-use crate::schema::{Bags, Class, ConfigNamespaces, Start};
+use crate::schema::{Bags, Class, ConfigNamespaces, Policy, Start};
 use crate::table::Table;
 
 /// At most this many cases per derived value; more samples are thinned out.
@@ -138,7 +138,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
             let context = resolved.publish();
             self.agree("the published bag", &case, &self.read(&context), &expected);
             if let Some((from, before)) = &previous {
-                self.reach(from, &case, all_hot, &expected);
+                self.reach(from, &case, all_hot, &expected, before);
                 self.agree("the restored bag", &case, &self.read(from), before);
             }
             previous = Some((context, expected));
@@ -149,12 +149,15 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
     }
 
     /// Reaches the case from another context: by an override if the inputs may change, else in a child.
-    fn reach(&self, from: &Context<S>, case: &[(usize, Erased)], all_hot: bool, expected: &Erased) {
+    ///
+    /// A value that does not follow keeps what it was under an override; a child is a launch of its own.
+    fn reach(&self, from: &Context<S>, case: &[(usize, Erased)], all_hot: bool, expected: &Erased, before: &Erased) {
         let location = Location::caller();
         if all_hot {
             let guard = from.push_layer("equivalence test", location, case.to_vec());
             let _guard = guard.unwrap_or_else(|errors| panic!("`{}`: {errors}", self.path()));
-            self.agree("an override", case, &self.read(from), expected);
+            let follows = self.table.entries[self.derived].info.policy == Policy::Live;
+            self.agree("an override", case, &self.read(from), if follows { expected } else { before });
         } else {
             let child = from.push_child("equivalence test", location, case.to_vec());
             let child = child.unwrap_or_else(|errors| panic!("`{}`: {errors}", self.path()));
@@ -188,7 +191,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
             .map(|(index, value)| format!("{} = {}", self.table.entries[*index].info.path, value.to_value()))
             .collect();
         panic!(
-            "`{}` with {}: {what} says {}, its function {}",
+            "`{}` with {}: {what} says {}, expected {}",
             self.path(),
             inputs.join(", "),
             found.to_value(),

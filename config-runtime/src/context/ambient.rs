@@ -9,9 +9,14 @@ use super::Context;
 use crate::error::{ConfigError, Errors};
 use crate::schema::ConfigNamespaces;
 
+/// Contexts entered on a thread, innermost last, each with the number of its guard.
+struct Stack {
+    next: u64,
+    entered: Vec<(u64, Box<dyn Any>)>,
+}
+
 thread_local! {
-    /// Contexts entered on this thread, innermost last, each with the number of its guard.
-    static ENTERED: RefCell<(u64, Vec<(u64, Box<dyn Any>)>)> = const { RefCell::new((0, Vec::new())) };
+    static STACK: RefCell<Stack> = const { RefCell::new(Stack { next: 0, entered: Vec::new() }) };
 }
 
 impl<S: ConfigNamespaces> Context<S> {
@@ -35,10 +40,10 @@ impl<S: ConfigNamespaces> Context<S> {
     /// # Ok::<(), kitbag::Errors>(())
     /// ```
     pub fn enter(&self) -> Entered {
-        let id = ENTERED.with_borrow_mut(|(next, entered)| {
-            *next += 1;
-            entered.push((*next, Box::new(self.clone())));
-            *next
+        let id = STACK.with_borrow_mut(|stack| {
+            stack.next += 1;
+            stack.entered.push((stack.next, Box::new(self.clone())));
+            stack.next
         });
         Entered { id, thread: PhantomData }
     }
@@ -48,8 +53,8 @@ impl<S: ConfigNamespaces> Context<S> {
     /// # Errors
     /// There is none; it never falls back to defaults.
     pub fn current() -> Result<Self, Errors> {
-        let found = ENTERED.with_borrow(|(_, entered)| {
-            entered.iter().rev().find_map(|(_, context)| context.downcast_ref::<Self>().cloned())
+        let found = STACK.with_borrow(|stack| {
+            stack.entered.iter().rev().find_map(|(_, context)| context.downcast_ref::<Self>().cloned())
         });
         found.ok_or_else(|| {
             let schema = std::any::type_name::<S>();
@@ -71,10 +76,10 @@ pub struct Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         // While the thread ends its list may be gone already. The context is dropped outside the borrow.
-        let removed = ENTERED.try_with(|entered| {
-            let mut entered = entered.borrow_mut();
-            let position = entered.1.iter().position(|(id, _)| *id == self.id);
-            position.map(|position| entered.1.remove(position))
+        let removed = STACK.try_with(|stack| {
+            let entered = &mut stack.borrow_mut().entered;
+            let position = entered.iter().position(|(id, _)| *id == self.id);
+            position.map(|position| entered.remove(position))
         });
         drop(removed);
     }

@@ -111,19 +111,21 @@ impl<S: ConfigNamespaces> Context<S> {
     /// Looks at the files' content every `interval`, so it sees files replaced by rename, swapped symbolic links and
     /// mounted directories alike. `report` is told of every reload that changed something and of every failure once;
     /// after a failure the settings stay as they were. Ends when the guard or the context is dropped.
+    ///
+    /// # Errors
+    /// The system gives no thread.
     pub fn watch(
         &self,
         loader: Loader<S>,
         interval: Duration,
         report: impl FnMut(Result<Vec<&'static str>, Errors>) + Send + 'static,
-    ) -> Watch {
+    ) -> std::io::Result<Watch> {
         let (stop, stopped) = mpsc::channel();
         let watcher = Watcher { context: Arc::downgrade(&self.0), files: loader.files(), loader, report };
         let thread = std::thread::Builder::new()
             .name("config-watch".to_owned())
-            .spawn(move || watcher.run(interval, &stopped))
-            .expect("the system gives no thread");
-        Watch { stop: Some(stop), thread: Some(thread) }
+            .spawn(move || watcher.run(interval, &stopped))?;
+        Ok(Watch { stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -137,39 +139,65 @@ struct Watcher<S: ConfigNamespaces, F> {
 
 impl<S: ConfigNamespaces, F: FnMut(Result<Vec<&'static str>, Errors>)> Watcher<S, F> {
     fn run(mut self, interval: Duration, stopped: &mpsc::Receiver<()>) {
-        let mut applied = fingerprint(&self.files);
-        let mut last = applied;
+        let mut applied = look(&self.files);
+        let mut last = applied.clone();
         while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-            let found = fingerprint(&self.files);
+            let found = look(&self.files);
             // A file still being written differs from one look to the next.
             let at_rest = found == last;
-            last = found;
+            last.clone_from(&found);
             if found == applied || !at_rest {
                 continue;
             }
             let Some(inner) = self.context.upgrade() else { return };
-            let result = Context(inner).reload(&self.loader);
-            self.files = self.loader.files();
-            applied = fingerprint(&self.files);
-            last = applied;
+            let result = match self.emptied(&applied, &found) {
+                Some(errors) => Err(errors),
+                None => Context(inner).reload(&self.loader),
+            };
+            applied = found;
+            if result.is_ok() {
+                self.files = self.loader.files();
+                applied = look(&self.files);
+                last.clone_from(&applied);
+            }
             if !matches!(&result, Ok(changed) if changed.is_empty()) {
                 (self.report)(result);
             }
         }
     }
+
+    /// A file that held something and is empty now was cut off by its writer: many first empty a file, then fill it.
+    fn emptied(&self, before: &[Look], now: &[Look]) -> Option<Errors> {
+        let mut errors = Errors::default();
+        for ((file, before), now) in self.files.iter().zip(before).zip(now) {
+            if matches!((before, now), (Look::Content(_), Look::Empty)) {
+                let problem = "the file is empty, which is taken for half-written; nothing is reloaded";
+                errors.push(ConfigError::new(problem).at(file.display()));
+            }
+        }
+        (!errors.is_empty()).then_some(errors)
+    }
 }
 
-/// Content of the files; a missing one is content of its own. For comparison within this process only.
-fn fingerprint(files: &[PathBuf]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for file in files {
-        file.hash(&mut hasher);
-        match std::fs::read(file) {
-            Ok(content) => content.hash(&mut hasher),
-            Err(error) => error.kind().to_string().hash(&mut hasher),
+/// What a look at a file found. Compared within this process only.
+#[derive(Clone, PartialEq)]
+enum Look {
+    Content(u64),
+    Empty,
+    Unreadable(std::io::ErrorKind),
+}
+
+fn look(files: &[PathBuf]) -> Vec<Look> {
+    let one = |file: &PathBuf| match std::fs::read(file) {
+        Ok(content) if content.trim_ascii().is_empty() => Look::Empty,
+        Ok(content) => {
+            let mut hasher = DefaultHasher::new();
+            content.hash(&mut hasher);
+            Look::Content(hasher.finish())
         }
-    }
-    hasher.finish()
+        Err(error) => Look::Unreadable(error.kind()),
+    };
+    files.iter().map(one).collect()
 }
 
 /// Guard of [`Context::watch`]; dropping it ends the watch and waits for its thread.

@@ -85,7 +85,7 @@ fn a_right_wiring_passes_over_the_whole_matrix() {
 
 #[test]
 #[should_panic(
-    expected = "`schedule.pages` with schedule.max_tokens = 4096, schedule.page_size = 16: a fresh resolution says 8, its function 256"
+    expected = "`schedule.pages` with schedule.max_tokens = 4096, schedule.page_size = 16: a fresh resolution says 8, expected 256"
 )]
 fn a_wrong_wiring_is_found() {
     kitbag::__private::check_derived_values::<Miswired>();
