@@ -9,7 +9,7 @@ use kitbag::clap::error::ErrorKind;
 use kitbag::clap::{ArgMatches, Command};
 use kitbag::{ConfigNamespaces, Context, Errors};
 
-use crate::generate_command;
+use crate::{generate_command, kernels_command};
 
 /// Why a command did not do what it was asked.
 pub(crate) enum Failure {
@@ -50,6 +50,7 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(generate_command::command())
+        .subcommand(kernels_command::command())
 }
 
 /// Runs the command of this process: 0 when it did what it was asked, 1 when something went wrong, 2 when it was asked wrongly.
@@ -60,6 +61,7 @@ pub(crate) fn run() -> ExitCode {
     };
     let done = match matches.subcommand() {
         Some((generate_command::NAME, matches)) => generate_command::run(matches),
+        Some((kernels_command::NAME, matches)) => kernels_command::run(matches),
         _ => unreachable!("clap requires one of the commands above"),
     };
     match done {

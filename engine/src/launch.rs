@@ -15,7 +15,8 @@ use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
 use engine_config::{Settings, model};
 use kernels::cpu::Workers;
-use kernels::cuda::{CudaDevice, CudaOptions};
+use kernels::cuda::check::CheckShapes;
+use kernels::cuda::{CudaDevice, CudaOptions, DecodeAttentionShape, GroupedGemmShape};
 use kitbag::{ConfigRole, View};
 
 use crate::cli::Failure;
@@ -118,15 +119,42 @@ fn refuse_other_devices(exec: &ExecBag) -> Result<(), Failure> {
 }
 
 fn probe_cuda(kernel: &ExecKernelBag) -> String {
-    let options = CudaOptions {
-        driver_path: kernel.cuda_driver_path().map(Path::to_owned),
-        nvrtc_path: kernel.nvrtc_path().map(Path::to_owned),
-        ordinal: 0,
-    };
-    match CudaDevice::open(&options).and_then(|device| device.name()) {
+    match CudaDevice::open(&cuda_options(kernel)).and_then(|device| device.name()) {
         Ok(name) => format!("found {name}"),
         Err(error) => error.to_string(),
     }
+}
+
+fn cuda_options(kernel: &ExecKernelBag) -> CudaOptions {
+    CudaOptions {
+        driver_path: kernel.cuda_driver_path().map(Path::to_owned),
+        nvrtc_path: kernel.nvrtc_path().map(Path::to_owned),
+        ordinal: 0,
+    }
+}
+
+/// The device and the shapes of a check of the CUDA kernels; what the settings do not say is small and usual.
+pub(crate) fn kernel_check(view: &View<Settings, RunnerRole>) -> (CudaOptions, CheckShapes) {
+    let pin = view.pin();
+    let kernel = pin.exec().kernel();
+    let shapes = CheckShapes {
+        attention: DecodeAttentionShape {
+            head_dim: 64,
+            query_heads: 8,
+            kv_heads: 2,
+            page_size: pin.schedule().page_size(),
+            split_tokens: kernel.decode_split_tokens(),
+        },
+        experts: GroupedGemmShape {
+            block_rows: kernel.moe_block_rows(),
+            experts: 8,
+            columns: 96,
+            depth: 64,
+            rows_per_input: 4,
+        },
+        seed: 1,
+    };
+    (cuda_options(kernel), shapes)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod cli;
 mod generate_command;
+mod kernels_command;
 mod launch;
 
 use std::process::ExitCode;

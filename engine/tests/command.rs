@@ -178,6 +178,13 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
 }
 
 #[test]
+fn the_kernel_check_without_a_driver_or_with_a_shape_unknown_says_so() {
+    let said = refusal(&engine(&["kernels", "check", "--cuda-driver-path", "/no/such/libcuda.so"]), 1);
+    assert!(said.contains("/no/such/libcuda.so"), "{said}");
+    assert_eq!(engine(&["kernels"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_text_ends_where_the_room_ends() {
     let arguments = ["--input-ids", "1,2,3", "--ignore-eos", "--json", "--max-new-tokens", "100"];
     for (limit, room) in [("--context-length", "10"), ("--max-total-tokens", "10")] {
