@@ -5,6 +5,8 @@
 
 mod support;
 
+use std::fmt::Write as _;
+
 use ptx_emu::{Memory, Module, Params};
 use support::Device;
 
@@ -21,14 +23,14 @@ struct Case<'a> {
 fn program(op: &str, registers: &str) -> String {
     let mut body = String::from("ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\n");
     let sources = registers.len() - 1;
-    body += &format!("mad.wide.u32 %in, %t, {}, %in;\nmad.wide.u32 %out, %t, 8, %out;\n", 8 * sources);
+    let _ = writeln!(body, "mad.wide.u32 %in, %t, {}, %in;\nmad.wide.u32 %out, %t, 8, %out;", 8 * sources);
     for (index, file) in registers.chars().enumerate().skip(1) {
-        let offset = 8 * (index - 1);
-        body += &match file {
-            'h' => format!("ld.global.b16 %h{index}, [%in+{offset}];\n"),
-            'r' => format!("ld.global.b32 %r{index}, [%in+{offset}];\n"),
-            'd' => format!("ld.global.b64 %d{index}, [%in+{offset}];\n"),
-            _ => format!("ld.global.b32 %x, [%in+{offset}];\nsetp.ne.s32 %p{index}, %x, 0;\n"),
+        let at = format!("[%in+{}]", 8 * (index - 1));
+        let _ = match file {
+            'h' => writeln!(body, "ld.global.b16 %h{index}, {at};"),
+            'r' => writeln!(body, "ld.global.b32 %r{index}, {at};"),
+            'd' => writeln!(body, "ld.global.b64 %d{index}, {at};"),
+            _ => writeln!(body, "ld.global.b32 %x, {at};\nsetp.ne.s32 %p{index}, %x, 0;"),
         };
     }
     let text = registers
@@ -181,7 +183,7 @@ fn integer_arithmetic() {
         "rem.u64" "ddd": [23, 10] => 3;
         "rem.s16" "hhh": [n16(-7), 2] => n16(-1);
         "rem.u16" "hhh": [23, 10] => 3;
-        "dp4a.s32.s32" "rrrr": [0x01ff_0203, 0x0101_0102, 10] => 1 - 1 + 2 + 6 + 10;
+        "dp4a.s32.s32" "rrrr": [0x01ff_0203, 0x0101_0102, 10] => 18;
         "dp4a.u32.u32" "rrrr": [0xff00_0000, 0x0200_0000, 1] => 511;
         "dp4a.s32.u32" "rrrr": [0xff00_0000, 0xff00_0000, 0] => n(-255);
         "dp4a.u32.s32" "rrrr": [0xff00_0000, 0xff00_0000, 0] => n(-255);
@@ -544,7 +546,7 @@ fn lanes_exchange() {
         ("shfl.sync.up.b32 $0, $1, 4, 0, -1;", lanes(|i| if i >= 4 { 96 + i } else { 100 + i })),
         ("shfl.sync.idx.b32 $0, $1, 5, 31, -1;", lanes(|_| 105)),
         // Segments of 8 lanes: the mask is 0b11000 in the upper half of the control word.
-        ("shfl.sync.idx.b32 $0, $1, 5, 0x181f, -1;", lanes(|i| 100 + (i & 24) + 5)),
+        ("shfl.sync.idx.b32 $0, $1, 5, 0x181f, -1;", lanes(|i| 100 + i / 8 * 8 + 5)),
         ("shfl.sync.down.b32 $0, $1, 4, 0x181f, -1;", lanes(|i| if i % 8 + 4 < 8 { 104 + i } else { 100 + i })),
         ("shfl.sync.up.b32 $0, $1, 1, 0x1800, -1;", lanes(|i| if i % 8 >= 1 { 99 + i } else { 100 + i })),
         ("shfl.sync.down.b32 %r2|%p2, $1, 4, 31, -1; selp.b32 $0, 1, 0, %p2;", lanes(|i| u64::from(i + 4 < 32))),
@@ -554,13 +556,7 @@ fn lanes_exchange() {
         ("setp.gt.u32 %p2, $1, 129; vote.sync.all.pred %p3, %p2, -1; selp.b32 $0, 1, 0, %p3;", lanes(|_| 0)),
         ("setp.gt.u32 %p2, $1, 129; vote.sync.uni.pred %p3, %p2, -1; selp.b32 $0, 1, 0, %p3;", lanes(|_| 0)),
         ("setp.gt.u32 %p2, $1, 99; vote.sync.uni.pred %p3, %p2, -1; selp.b32 $0, 1, 0, %p3;", lanes(|_| 1)),
-        (
-            "and.b32 %r2, $1, 7; match.any.sync.b32 $0, %r2, -1;",
-            lanes(|i| {
-                0x0101_0101 << ((i + 4) % 8) >> 4
-                    | if (i + 4) % 8 < 4 { 0x1000_0000 << ((i + 4) % 8) & 0xf000_0000 } else { 0 }
-            }),
-        ),
+        ("and.b32 %r2, $1, 7; match.any.sync.b32 $0, %r2, -1;", lanes(|i| 0x0101_0101 << (i % 8))),
         ("redux.sync.add.u32 $0, $1, -1;", lanes(|_| 3200 + 31 * 16)),
         ("redux.sync.max.u32 $0, $1, -1;", lanes(|_| 131)),
         ("redux.sync.min.u32 $0, $1, -1;", lanes(|_| 100)),

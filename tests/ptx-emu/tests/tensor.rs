@@ -98,7 +98,7 @@ fn assert_close(d: &Fragment, expected: &[f64]) {
 }
 
 /// Values that are exact in the format that `encode` makes of an f32 and its number.
-fn check_floats_16(shape: &str, a: [u16; 256], b: [u16; 128], decode: fn(u16) -> f64) {
+fn check_floats_16(shape: &str, a: &[u16; 256], b: &[u16; 128], decode: fn(u16) -> f64) {
     let c = unit(&noise(128, 3));
     let d = multiply(
         shape,
@@ -117,7 +117,7 @@ fn check_floats_16(shape: &str, a: [u16; 256], b: [u16; 128], decode: fn(u16) ->
     );
     let wide = |values: &[u16]| values.iter().map(|&value| decode(value)).collect::<Vec<_>>();
     let c: Vec<f64> = c.into_iter().map(f64::from).collect();
-    assert_close(&d, &product(&wide(&a), &wide(&b), &c, 16));
+    assert_close(&d, &product(&wide(a), &wide(b), &c, 16));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn bf16_products() {
     let (mut a, mut b) = ([0; 256], [0; 128]);
     a.iter_mut().zip(take(1)).for_each(|(to, from)| *to = from);
     b.iter_mut().zip(take(2)).for_each(|(to, from)| *to = from);
-    check_floats_16("m16n8k16.row.col.f32.bf16.bf16.f32", a, b, |bits| {
+    check_floats_16("m16n8k16.row.col.f32.bf16.bf16.f32", &a, &b, |bits| {
         f64::from(f32::from_bits(u32::from(bits) << 16))
     });
 }
@@ -139,7 +139,7 @@ fn f16_products() {
     let (mut a, mut b) = ([0; 256], [0; 128]);
     a.iter_mut().zip(take(4)).for_each(|(to, from)| *to = from);
     b.iter_mut().zip(take(5)).for_each(|(to, from)| *to = from);
-    check_floats_16("m16n8k16.row.col.f32.f16.f16.f32", a, b, |bits| {
+    check_floats_16("m16n8k16.row.col.f32.f16.f16.f32", &a, &b, |bits| {
         let magnitude = (1.0 + f64::from(bits & 0x3ff) / 1024.0) * 2f64.powi(i32::from(bits >> 10 & 31) - 15);
         if bits >> 15 == 1 { -magnitude } else { magnitude }
     });
@@ -152,7 +152,7 @@ fn one_hot_products_show_each_place() {
         let (mut a, mut b) = ([0; 256], [0; 128]);
         a[m * 16 + k] = 0x3f80;
         b[k * 8 + n] = 0x3f80;
-        check_floats_16("m16n8k16.row.col.f32.bf16.bf16.f32", a, b, |bits| {
+        check_floats_16("m16n8k16.row.col.f32.bf16.bf16.f32", &a, &b, |bits| {
             f64::from(f32::from_bits(u32::from(bits) << 16))
         });
     }

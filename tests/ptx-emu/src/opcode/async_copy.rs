@@ -85,8 +85,7 @@ pub(super) fn register(table: &mut Table) {
 fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
     let to = cx.core.regs.addresses(args, 0, args.imm[0]);
     let from = cx.core.regs.addresses(args, 1, args.imm[1]);
-    // Data arrive in whatever order memory delivers them, so there are no bank conflicts to count.
-    cx.block.stats.shared_accesses += 1;
+    cx.block.count_shared(&to, mask, N as u32);
     for lane in lanes(mask) {
         Cx::aligned(lane, to[lane], N, Space::Shared)?;
         Cx::aligned(lane, from[lane], N, Space::Global)?;

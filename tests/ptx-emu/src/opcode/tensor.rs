@@ -40,13 +40,13 @@ pub(super) fn register(table: &mut Table) {
     }
     mma! {
         "m16n8k16.row.col.f32.bf16.bf16.f32", floats, |cx, args| {
-            multiply_floats::<16, 2>(&mut cx.core.regs, args, |word| halves(word).map(from_bf16))
+            multiply_floats::<16, 2>(&mut cx.core.regs, args, |word| halves(word).map(from_bf16));
         };
         "m16n8k16.row.col.f32.f16.f16.f32", floats, |cx, args| {
-            multiply_floats::<16, 2>(&mut cx.core.regs, args, |word| halves(word).map(from_f16))
+            multiply_floats::<16, 2>(&mut cx.core.regs, args, |word| halves(word).map(from_f16));
         };
         "m16n8k32.row.col.f32.e4m3.e4m3.f32", floats, |cx, args| {
-            multiply_floats::<32, 4>(&mut cx.core.regs, args, |word| word.to_le_bytes().map(from_e4m3))
+            multiply_floats::<32, 4>(&mut cx.core.regs, args, |word| word.to_le_bytes().map(from_e4m3));
         };
         "m16n8k32.row.col.s32.s8.s8.s32", integers, |cx, args| multiply_integers(&mut cx.core.regs, args);
     }
