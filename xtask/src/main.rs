@@ -2,36 +2,60 @@
 
 use std::process::ExitCode;
 
+mod answer;
 mod cuda_tools;
+mod dependencies;
+mod docs;
+mod invariants;
+mod licence;
+mod size;
+mod steps;
+mod text;
+mod workspace;
 
-/// A task's name, the line that describes it, and what runs it.
+use workspace::Outcome;
+
+/// A task's name, the line that describes it, and what runs it with the arguments after the name.
 struct Task {
     name: &'static str,
     about: &'static str,
-    run: fn() -> Result<(), Box<dyn std::error::Error>>,
+    run: fn(&[String]) -> Outcome,
 }
 
-const TASKS: &[Task] = &[Task {
-    name: "cuda-tools",
-    about: "fetch the CUDA run-time compiler into target/cuda-tools",
-    run: cuda_tools::run,
-}];
+const TASKS: &[Task] = &[
+    Task { name: "test", about: "check everything; --list shows the steps, --only NAME selects", run: steps::run },
+    Task {
+        name: "cuda-tools",
+        about: "fetch the CUDA run-time compiler into target/cuda-tools",
+        run: |arguments| without(arguments, cuda_tools::run),
+    },
+    Task {
+        name: "size",
+        about: "count the engine's crates and time a release build from nothing",
+        run: |arguments| without(arguments, size::run),
+    },
+];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let (Some(name), None) = (arguments.next(), arguments.next()) else {
+    let Some(name) = arguments.next() else {
         return usage();
     };
     let Some(task) = TASKS.iter().find(|task| task.name == name) else {
         return usage();
     };
-    match (task.run)() {
+    match (task.run)(&arguments.collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cargo xtask {name}: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs a task that takes no arguments.
+fn without(arguments: &[String], run: fn() -> Outcome) -> Outcome {
+    if arguments.is_empty() { run() } else { Err(format!("unexpected {}", arguments.join(" ")).into()) }
 }
 
 fn usage() -> ExitCode {

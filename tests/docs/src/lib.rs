@@ -1,0 +1,48 @@
+//! Rust code of README and docs: each block is a test of this package, run by `cargo test --doc`.
+
+#![allow(clippy::doc_markdown)] // These are pages to read, where not every name is code.
+
+#[doc = include_str!("../../../README.md")]
+pub mod readme {}
+
+#[doc = include_str!("../../../ARCHITECTURE.md")]
+pub mod architecture {}
+
+#[doc = include_str!("../../../CONTRIBUTING.md")]
+pub mod contributing {}
+
+#[doc = include_str!("../../../docs/cuda.md")]
+pub mod cuda {}
+
+#[doc = include_str!("../../../docs/surface.md")]
+pub mod surface {}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    fn read(path: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    #[test]
+    fn every_file_of_docs_is_included() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for entry in fs::read_dir(docs).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let included = include_str!("lib.rs").contains(&format!("../../../docs/{name}\""));
+            assert!(included, "docs/{name} is not included in tests/docs/src/lib.rs");
+        }
+    }
+
+    /// One text, so that what the README shows is what the example's own tests check. Line breaks may differ.
+    #[test]
+    fn the_readme_shows_the_example() {
+        let dense = |text: &str| text.split_whitespace().collect::<String>();
+        let example = read("config-runtime/examples/thumbnails.rs");
+        let (_, code) = example.split_once("\n\n").expect("a comment, then code");
+        assert!(dense(&read("README.md")).contains(&dense(code)), "README.md and thumbnails.rs differ:\n{code}");
+    }
+}

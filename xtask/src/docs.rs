@@ -1,0 +1,132 @@
+//! Shell commands in the documentation are run, so that they keep working.
+//!
+//! Every line of a fenced block marked `sh` is one command, run in the root of the workspace.
+
+use std::ffi::OsStr;
+use std::fs;
+
+use crate::TASKS;
+use crate::workspace::{Outcome, cargo, no_faults, program, root, run as run_command};
+
+/// A command of a document.
+pub(crate) struct Command {
+    line: usize,
+    /// As written, without its comment if the whole line is one.
+    pub(crate) text: String,
+}
+
+/// How a command is checked.
+#[derive(Debug, PartialEq)]
+enum Check {
+    /// It is run.
+    Run,
+    /// It tests or measures: another step runs the tests, so only building is left to check here.
+    Build(String),
+    /// It would run this very check, or takes too long: it has to name a task.
+    Task(String),
+}
+
+/// Checks README, `docs` and the README of the framework.
+pub(crate) fn check() -> Outcome {
+    let mut faults = Vec::new();
+    let mut done = Vec::new();
+    for document in documents()? {
+        for command in commands(&document)? {
+            if done.contains(&command.text) {
+                continue;
+            }
+            if let Err(error) = check_command(&command.text) {
+                faults.push(format!("{document}:{}: {error}", command.line));
+            }
+            done.push(command.text);
+        }
+    }
+    no_faults(&faults)
+}
+
+fn check_command(text: &str) -> Outcome {
+    match how(text) {
+        Check::Run => run_command(&mut program("sh", &["-c", text])),
+        Check::Build(arguments) => run_command(&mut cargo(&arguments)),
+        Check::Task(name) if TASKS.iter().any(|task| task.name == name) => {
+            println!("{text}: not run here");
+            Ok(())
+        }
+        Check::Task(name) => Err(format!("no task is called `{name}`").into()),
+    }
+}
+
+fn how(text: &str) -> Check {
+    let bare = text.split(" #").next().unwrap_or(text);
+    let words: Vec<_> = bare.split_whitespace().collect();
+    match words.as_slice() {
+        ["cargo", "xtask", task @ ("test" | "size"), ..] => Check::Task((*task).to_owned()),
+        ["cargo", rest @ ..] if matches!(rest, ["test" | "bench", ..]) => {
+            Check::Build(format!("{} --no-run --quiet", rest.join(" ")))
+        }
+        _ => Check::Run,
+    }
+}
+
+fn documents() -> Outcome<Vec<String>> {
+    let mut documents = Vec::new();
+    for entry in fs::read_dir(root().join("docs"))? {
+        let path = entry?.path();
+        if let (Some(name), Some("md")) = (path.file_name(), path.extension().and_then(OsStr::to_str)) {
+            documents.push(format!("docs/{}", name.display()));
+        }
+    }
+    documents.sort();
+    let others = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "config-runtime/README.md"];
+    Ok(others.map(str::to_owned).into_iter().chain(documents).collect())
+}
+
+/// The commands of a document, named by its path from the root.
+pub(crate) fn commands(document: &str) -> Outcome<Vec<Command>> {
+    let text = fs::read_to_string(root().join(document)).map_err(|error| format!("{document}: {error}"))?;
+    Ok(extract(&text))
+}
+
+fn extract(text: &str) -> Vec<Command> {
+    let mut commands: Vec<Command> = Vec::new();
+    let (mut inside, mut continued) = (false, false);
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.starts_with("```") {
+            inside = line == "```sh";
+            continue;
+        }
+        if !inside || line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let part = line.strip_suffix('\\').unwrap_or(line);
+        match commands.last_mut() {
+            Some(command) if continued => command.text.push_str(part),
+            _ => commands.push(Command { line: index + 1, text: part.to_owned() }),
+        }
+        continued = line.ends_with('\\');
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_shell_blocks_hold_commands() {
+        let text =
+            "a\n```sh\n# comment\none --flag\n\ntwo \\\n  three\n```\n```text\nfour\n```\n```sh\nfive # why\n```\n";
+        let found: Vec<_> = extract(text).into_iter().map(|command| (command.line, command.text)).collect();
+        let want = [(4, "one --flag"), (6, "two three"), (13, "five # why")];
+        assert_eq!(found, want.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn what_would_run_this_check_again_is_not_run() {
+        assert_eq!(how("cargo xtask test --list # all"), Check::Task("test".to_owned()));
+        assert_eq!(how("cargo test -p kernels # slow"), Check::Build("test -p kernels --no-run --quiet".to_owned()));
+        assert_eq!(how("cargo xtask cuda-tools"), Check::Run);
+        assert_eq!(how("cargo run -- --prompt '#1'"), Check::Run);
+    }
+}
