@@ -68,9 +68,9 @@
 //!
 //! # Structure
 //!
-//! `lexer` → `parse` (to `syntax`) → `lower` (to `program`, with `opcode` as the table of instructions) → `launch`
-//! (blocks) → `warp` (lanes and divergence). `regs` is the register file, `block` and `memory` are what instructions may
-//! touch, `check` watches them.
+//! `lexer` → `parse` (to `syntax`) → `lower` (to `program`; `opcode` is the table of instructions, `operand` the rules for
+//! what each takes) → `launch` (blocks) → `warp` (lanes and divergence). `regs` is the register file, `block` and
+//! `memory` are what instructions may touch, `check` watches them.
 #![deny(unsafe_code)]
 #![allow(clippy::float_cmp, reason = "an interpreter of float instructions compares floats exactly")]
 #![allow(clippy::unnecessary_box_returns, reason = "errors are made in the box in which they travel")]
@@ -87,6 +87,7 @@ mod lower;
 mod memory;
 mod module;
 mod opcode;
+mod operand;
 mod options;
 mod params;
 mod parse;

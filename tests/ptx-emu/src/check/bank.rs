@@ -32,14 +32,20 @@ fn passes(addresses: &Row<u64>, group: u32, words: usize) -> u64 {
     if conflict { slow_passes(addresses, group, words) } else { u64::from(group != 0) }
 }
 
+/// Counts the distinct words per bank. A pass serves at most 32 words.
+#[cold]
 fn slow_passes(addresses: &Row<u64>, group: u32, words: usize) -> u64 {
-    let mut all: Vec<u64> =
-        lanes(group).flat_map(|lane| (0..words as u64).map(move |word| addresses[lane] / 4 + word)).collect();
-    all.sort_unstable();
-    all.dedup();
+    let mut distinct = [u64::MAX; BANKS];
+    let mut found = 0;
     let mut per_bank = [0; BANKS];
-    for word in all {
-        per_bank[word as usize % BANKS] += 1;
+    for lane in lanes(group) {
+        for word in (addresses[lane] / 4)..(addresses[lane] / 4 + words as u64) {
+            if !distinct[..found].contains(&word) {
+                distinct[found] = word;
+                found += 1;
+                per_bank[word as usize % BANKS] += 1;
+            }
+        }
     }
     per_bank.into_iter().max().unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! The instruction table: every accepted mnemonic, the operands it takes and the function that executes it.
 //!
 //! A mnemonic is accepted exactly as it is entered here, modifiers included and in order, so nothing is ever half
-//! understood. To add an instruction, add one line to the file of its family and one case to `tests/opcodes.rs`.
+//! understood. To add an instruction, add one line to the file of its family and one case to `tests/arithmetic.rs` or `tests/effects.rs`.
 
 mod async_copy;
 mod atomic;

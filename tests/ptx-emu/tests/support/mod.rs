@@ -1,5 +1,7 @@
 //! A device with one module, for tests.
-#![allow(dead_code, reason = "every test file uses its own part")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "every test file uses its own part")]
+
+pub(crate) mod single;
 
 use ptx_emu::{Fault, LaunchConfig, LaunchError, LoadError, Memory, Module, Options, Params, Stats, launch};
 
