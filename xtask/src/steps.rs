@@ -80,20 +80,21 @@ fn timed(step: &Step) -> (bool, Duration) {
 }
 
 fn clippy() -> Outcome {
-    run_command(&mut cargo("clippy --workspace --all-targets --quiet -- -D warnings"))
+    run_command(&mut cargo("clippy --workspace --all-targets --all-features --quiet -- -D warnings"))?;
+    run_command(&mut cargo("clippy -p kernels --all-targets --no-default-features --quiet -- -D warnings"))
 }
 
 fn tests() -> Outcome {
     // Not --all-targets: that would run benchmarks, without optimisation.
-    run_command(&mut cargo("test --workspace --no-fail-fast --lib --bins --tests --examples"))
+    run_command(&mut cargo("test --workspace --all-features --no-fail-fast --lib --bins --tests --examples"))
 }
 
 fn doctests() -> Outcome {
-    run_command(&mut cargo("test --workspace --no-fail-fast --doc"))
+    run_command(&mut cargo("test --workspace --all-features --no-fail-fast --doc"))
 }
 
 fn rustdoc() -> Outcome {
-    run_command(cargo("doc --workspace --no-deps --quiet").env("RUSTDOCFLAGS", "-D warnings"))
+    run_command(cargo("doc --workspace --all-features --no-deps --quiet").env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 #[cfg(test)]
