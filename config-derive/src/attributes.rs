@@ -3,9 +3,10 @@
 use darling::util::{Flag, SpannedValue, parse_expr};
 use darling::{FromDeriveInput, FromField, FromMeta};
 use proc_macro2::Span;
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, Ident, Meta, Token, Type, Visibility};
+use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, Path, Token, Type, Visibility};
 
 use crate::model::Policy;
 
@@ -24,6 +25,8 @@ pub(crate) struct StructAttributes {
     pub(crate) derived: Option<Derivations>,
     #[darling(default)]
     pub(crate) validate: Option<Validations>,
+    #[darling(default)]
+    pub(crate) retired: Option<RetiredNames>,
 }
 
 /// Attributes of a field. All optional: what is missing is reported at the field, not at the derive.
@@ -49,6 +52,20 @@ pub(crate) struct FieldAttributes {
     pub(crate) load_time: Flag,
     #[darling(default)]
     pub(crate) nested: Flag,
+    #[darling(default)]
+    pub(crate) secret: Flag,
+    #[darling(default)]
+    pub(crate) env: Option<SpannedValue<String>>,
+    #[darling(default)]
+    pub(crate) alias: Option<Aliases>,
+    #[darling(default)]
+    pub(crate) deprecated: Option<Deprecation>,
+    #[darling(default)]
+    pub(crate) validate: Option<Path>,
+    #[darling(default)]
+    pub(crate) cache_key: Option<SpannedValue<bool>>,
+    #[darling(default)]
+    pub(crate) resolution_only: Flag,
 }
 
 /// Text stays text: without this, `default = "a/b"` would be parsed as the expression `a / b`.
@@ -121,6 +138,94 @@ impl FromMeta for Validations {
             .map_err(|_| darling::Error::custom("write `validate(function(namespace.input, ...))`").with_span(meta))?;
         let parsed = list.parse_args_with(Punctuated::<Expr, Token![,]>::parse_terminated);
         Ok(Self(parsed.map_err(darling::Error::from)?.into_iter().collect()))
+    }
+}
+
+/// `alias = "pool.places"` or `alias("pool.places", "queue.length")`.
+pub(crate) struct Aliases(pub(crate) Vec<LitStr>);
+
+impl FromMeta for Aliases {
+    fn from_meta(meta: &Meta) -> darling::Result<Self> {
+        let parsed = match meta {
+            Meta::NameValue(pair) => match &pair.value {
+                Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(vec![text.clone()]),
+                _ => None,
+            },
+            Meta::List(list) => {
+                let parsed = list.parse_args_with(Punctuated::<LitStr, Token![,]>::parse_terminated);
+                parsed.ok().map(|names| names.into_iter().collect())
+            }
+            Meta::Path(_) => None,
+        };
+        let text = "write the former path: `alias = \"namespace.name\"`, or several: `alias(\"a.b\", \"a.c\")`";
+        parsed.map(Self).ok_or_else(|| darling::Error::custom(text).with_span(meta))
+    }
+}
+
+/// `deprecated(since = "0.3", use = "pool.queue", remove_in = "0.5", map = function)`.
+#[derive(Default)]
+pub(crate) struct Deprecation {
+    pub(crate) since: Option<LitStr>,
+    pub(crate) replacement: Option<LitStr>,
+    pub(crate) remove_in: Option<LitStr>,
+    pub(crate) map: Option<Path>,
+}
+
+impl Parse for Deprecation {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut deprecation = Self::default();
+        while !input.is_empty() {
+            // `use` is a keyword, so the usual parsing of attributes does not take it.
+            let name = input.call(Ident::parse_any)?;
+            input.parse::<Token![=]>()?;
+            match name.to_string().as_str() {
+                "since" => deprecation.since = Some(input.parse()?),
+                "use" => deprecation.replacement = Some(input.parse()?),
+                "remove_in" => deprecation.remove_in = Some(input.parse()?),
+                "map" => deprecation.map = Some(input.parse()?),
+                _ => return Err(syn::Error::new(name.span(), "known here: `since`, `use`, `remove_in`, `map`")),
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(deprecation)
+    }
+}
+
+impl FromMeta for Deprecation {
+    fn from_meta(meta: &Meta) -> darling::Result<Self> {
+        let usage = "write `deprecated(since = \"0.3\", use = \"namespace.name\")`";
+        let list = meta.require_list().map_err(|_| darling::Error::custom(usage).with_span(meta))?;
+        list.parse_args().map_err(|error| darling::Error::custom(format!("{error}; {usage}")).with_span(&error.span()))
+    }
+}
+
+/// `retired(pool.places = "removed in 0.4; use pool.queue")`.
+pub(crate) struct RetiredNames(pub(crate) Vec<RetiredName>);
+
+/// One retired name as written.
+pub(crate) struct RetiredName {
+    pub(crate) path: Vec<Ident>,
+    pub(crate) note: LitStr,
+}
+
+impl Parse for RetiredName {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let path: Punctuated<Ident, Token![.]> = Punctuated::parse_separated_nonempty(input)?;
+        input.parse::<Token![=]>()?;
+        Ok(Self { path: path.into_iter().collect(), note: input.parse()? })
+    }
+}
+
+impl FromMeta for RetiredNames {
+    fn from_meta(meta: &Meta) -> darling::Result<Self> {
+        let usage = "write `retired(namespace.name = \"what to do instead\")`";
+        let list = meta.require_list().map_err(|_| darling::Error::custom(usage).with_span(meta))?;
+        let parsed = list.parse_args_with(Punctuated::<RetiredName, Token![,]>::parse_terminated);
+        parsed
+            .map(|names| Self(names.into_iter().collect()))
+            .map_err(|error| darling::Error::custom(format!("{error}; {usage}")).with_span(&error.span()))
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
     collect(&schema.tree, &mut leaves);
     taken_flags(&leaves, errors);
     duplicate_flags(&leaves, errors);
+    former_names(&schema.tree, &leaves, errors);
     unknown_inputs(schema, &leaves, errors);
     cycles(&leaves, errors);
 }
@@ -56,6 +57,34 @@ fn duplicate_flags(leaves: &[&Leaf], errors: &mut Accumulator) {
                 leaf.path, leaf.flag
             );
             fault(errors, leaf.ident.span(), text);
+        }
+    }
+}
+
+/// A former name must not be a present one: what was written for the old meaning would get the new one.
+fn former_names(tree: &Namespace, leaves: &[&Leaf], errors: &mut Accumulator) {
+    let mut former: Vec<(&str, Span, &str)> = Vec::new();
+    for leaf in leaves {
+        former.extend(leaf.aliases.iter().map(|alias| (alias.as_str(), leaf.ident.span(), "an alias")));
+    }
+    collect_former(tree, &mut former);
+    let mut seen = HashSet::new();
+    for (path, span, what) in former {
+        if leaves.iter().any(|leaf| leaf.path == path) {
+            fault(errors, span, format!("`{path}` is {what} and a setting; a former name is not used again"));
+        }
+        if !seen.insert(path) {
+            fault(errors, span, format!("`{path}` is a former name twice"));
+        }
+    }
+}
+
+fn collect_former<'a>(namespace: &'a Namespace, former: &mut Vec<(&'a str, Span, &'static str)>) {
+    former.extend(namespace.replaced.iter().map(|name| (name.path.as_str(), name.ident.span(), "deprecated")));
+    former.extend(namespace.retired.iter().map(|name| (name.path.as_str(), name.span, "retired")));
+    for child in &namespace.children {
+        if let Child::Inline(inline) = child {
+            collect_former(inline, former);
         }
     }
 }

@@ -5,10 +5,12 @@ use darling::util::SpannedValue;
 use darling::{Error, FromDeriveInput, FromField};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Expr, Fields, Ident, Type};
+use syn::{Data, DeriveInput, Expr, Fields, Ident, LitStr, Type};
 
-use crate::attributes::{Derivation, FieldAttributes, StructAttributes, doc_text};
-use crate::model::{Child, Class, Function, Input, Leaf, Namespace, Policy, Schema, Start};
+use crate::attributes::{Derivation, FieldAttributes, RetiredName, StructAttributes, doc_text};
+use crate::model::{
+    Child, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Schema, Start,
+};
 use crate::names;
 
 /// Understands the struct, or says why nothing can be made of it.
@@ -49,12 +51,15 @@ pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Sch
     for field in fields {
         lowering.field(field);
     }
-    let StructAttributes { ident, vis, env, derived, validate, .. } = attributes;
+    let StructAttributes { ident, vis, env, derived, validate, retired, .. } = attributes;
     for derivation in derived.into_iter().flat_map(|derivations| derivations.0) {
         lowering.derivation(derivation);
     }
     for validation in validate.into_iter().flat_map(|validations| validations.0) {
         lowering.validation(&validation);
+    }
+    for name in retired.into_iter().flat_map(|retired| retired.0) {
+        lowering.retired(&name);
     }
     if let Some(env) = env.as_ref().filter(|_| !lowering.is_root()) {
         let text = "the environment prefix belongs on the root struct, not on a namespace";
@@ -82,8 +87,7 @@ impl<'a> Lowering<'a> {
         let span = attributes.ns.as_ref().map_or_else(|| attributes.ident.span(), SpannedValue::span);
         let path = attributes.ns.as_ref().map(|ns| check_path(ns, span, errors)).unwrap_or_default();
         let doc = doc_text(&attributes.attrs);
-        let (leaves, validations, children) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tree: Namespace { path, span, doc, leaves, validations, children }, errors }
+        Self { tree: Namespace::new(path, span, doc), errors }
     }
 
     fn is_root(&self) -> bool {
@@ -134,12 +138,74 @@ impl<'a> Lowering<'a> {
                 return self.fault(ident.span(), text);
             }
         };
+        if raw.deprecated.as_ref().is_some_and(|deprecated| deprecated.replacement.is_some()) {
+            if let Some(replaced) = self.replaced(ident, raw, &namespace) {
+                self.namespace(&namespace, replaced.ident.span()).replaced.push(replaced);
+            }
+            return;
+        }
         let leaf = self.leaf(ident, raw, doc, &namespace);
         self.namespace(&namespace, leaf.ident.span()).leaves.push(leaf);
     }
 
+    /// A former leaf: its name is still read, for another leaf.
+    fn replaced(&mut self, ident: Ident, raw: FieldAttributes, namespace: &str) -> Option<Replaced> {
+        let deprecation = raw.deprecated?;
+        let target = deprecation.replacement?;
+        let unused: [(bool, &str); 6] = [
+            (raw.default.is_some(), "default"),
+            (raw.auto.is_some(), "auto"),
+            (raw.hot.is_present(), "hot"),
+            (raw.load_time.is_present(), "load_time"),
+            (raw.alias.is_some(), "alias"),
+            (raw.env.is_some(), "env"),
+        ];
+        for (_, name) in unused.into_iter().filter(|(given, _)| *given) {
+            let text =
+                format!("`{name}` belongs on `{}`, which has the value; this is only its former name", target.value());
+            self.fault(ident.span(), text);
+        }
+        let segments: Option<Vec<Ident>> = target
+            .value()
+            .split('.')
+            .map(|segment| {
+                syn::parse_str::<Ident>(segment).ok().map(|segment| Ident::new(&segment.to_string(), target.span()))
+            })
+            .collect();
+        let Some(segments) = segments else {
+            self.fault(target.span(), "write the path of a setting: `use = \"namespace.name\"`");
+            return None;
+        };
+        let path = if self.is_root() { target.value() } else { format!("{}.{}", self.tree.path, target.value()) };
+        let name = names::plain(&ident);
+        Some(Replaced {
+            path: format!("{namespace}.{name}"),
+            flag: raw.flag.map_or_else(|| names::flag(&name), |flag| flag.to_string()),
+            ident,
+            ty: raw.ty,
+            deprecated: lower_deprecated(deprecation.since.as_ref(), deprecation.remove_in.as_ref()),
+            target: Input::Leaf { segments, path },
+            map: deprecation.map,
+        })
+    }
+
+    fn retired(&mut self, name: &RetiredName) {
+        let written: Vec<_> = name.path.iter().map(names::plain).collect();
+        let written = written.join(".");
+        let path = if self.is_root() { written } else { format!("{}.{written}", self.tree.path) };
+        let span = name.path.last().map_or_else(Span::call_site, Ident::span);
+        self.tree.retired.push(Retired { path, note: name.note.value(), span });
+    }
+
     fn nested(&mut self, ident: Ident, raw: &FieldAttributes, doc: String) {
-        let unused: [(bool, &str); 7] = [
+        let unused: [(bool, &str); 14] = [
+            (raw.secret.is_present(), "secret"),
+            (raw.env.is_some(), "env"),
+            (raw.alias.is_some(), "alias"),
+            (raw.deprecated.is_some(), "deprecated"),
+            (raw.validate.is_some(), "validate"),
+            (raw.cache_key.is_some(), "cache_key"),
+            (raw.resolution_only.is_present(), "resolution_only"),
             (raw.ns.is_some(), "ns"),
             (raw.default.is_some(), "default"),
             (raw.auto.is_some(), "auto"),
@@ -191,8 +257,51 @@ impl<'a> Lowering<'a> {
             }
             None => names::flag(&name),
         };
-        let path = format!("{namespace}.{name}");
-        Leaf { ident, path, ty: raw.ty, doc, class, policy: Policy::Live, flag, start, range: raw.range }
+        let secret = raw.secret.is_present() || is_secret(&raw.ty);
+        if raw.secret.is_present() && !is_secret(&raw.ty) {
+            let text = "a secret setting has the type `kitbag::Secret<String>`, which no output prints";
+            self.fault(raw.ty.span(), text);
+        }
+        if secret && matches!(start, Start::Default(_)) {
+            self.fault(ident.span(), "a secret has no default: it would stand in the program's text and help");
+        }
+        let env = raw.env.map(|env| {
+            if env.is_empty() || !env.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
+                self.fault(env.span(), "an environment variable is upper case: `env = \"HTTP_PROXY\"`");
+            }
+            env.to_string()
+        });
+        let aliases = raw.alias.into_iter().flat_map(|aliases| aliases.0).map(|alias| {
+            if !alias.value().contains('.') {
+                self.fault(alias.span(), "an alias is a full former path: `alias = \"namespace.name\"`");
+            }
+            alias.value()
+        });
+        let aliases = aliases.collect();
+        let deprecated = raw.deprecated.map(|deprecation| {
+            if let Some(map) = &deprecation.map {
+                self.fault(map.span(), "`map` converts to the setting named by `use`, which is missing");
+            }
+            lower_deprecated(deprecation.since.as_ref(), deprecation.remove_in.as_ref())
+        });
+        Leaf {
+            path: format!("{namespace}.{name}"),
+            ident,
+            ty: raw.ty,
+            doc,
+            class,
+            policy: Policy::Live,
+            flag,
+            start,
+            range: raw.range,
+            validate: raw.validate,
+            env,
+            aliases,
+            deprecated,
+            cache_key: raw.cache_key.is_none_or(|cache_key| *cache_key),
+            resolution_only: raw.resolution_only.is_present(),
+            secret,
+        }
     }
 
     fn derivation(&mut self, derivation: Derivation) {
@@ -242,6 +351,13 @@ impl<'a> Lowering<'a> {
             flag: String::new(),
             start: Start::Computed(function),
             range: None,
+            validate: None,
+            env: None,
+            aliases: Vec::new(),
+            deprecated: None,
+            cache_key: true,
+            resolution_only: false,
+            secret: false,
         };
         self.namespace(&namespace, span).leaves.push(leaf);
     }
@@ -303,14 +419,7 @@ impl<'a> Lowering<'a> {
                 .iter()
                 .position(|child| matches!(child, Child::Inline(namespace) if namespace.path == prefix));
             let position = found.unwrap_or_else(|| {
-                here.children.push(Child::Inline(Namespace {
-                    path: prefix.to_owned(),
-                    span,
-                    doc: String::new(),
-                    leaves: Vec::new(),
-                    validations: Vec::new(),
-                    children: Vec::new(),
-                }));
+                here.children.push(Child::Inline(Namespace::new(prefix.to_owned(), span, String::new())));
                 here.children.len() - 1
             });
             let Child::Inline(namespace) = &mut here.children[position] else {
@@ -320,6 +429,25 @@ impl<'a> Lowering<'a> {
         }
         here
     }
+}
+
+fn lower_deprecated(since: Option<&LitStr>, remove_in: Option<&LitStr>) -> Deprecated {
+    Deprecated { since: since.map(LitStr::value).unwrap_or_default(), remove_in: remove_in.map(LitStr::value) }
+}
+
+/// `Secret<…>` or `Option<Secret<…>>`, as far as can be told from the words.
+fn is_secret(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let Some(last) = path.path.segments.last() else { return false };
+    if last.ident == "Secret" {
+        return true;
+    }
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
+    last.ident == "Option"
+        && arguments
+            .args
+            .iter()
+            .any(|argument| matches!(argument, syn::GenericArgument::Type(inner) if is_secret(inner)))
 }
 
 /// `a.b.c` as its identifiers.

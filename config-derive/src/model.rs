@@ -28,8 +28,19 @@ pub(crate) struct Namespace {
     pub(crate) span: Span,
     pub(crate) doc: String,
     pub(crate) leaves: Vec<Leaf>,
+    /// Names that are read, with a warning, for another leaf.
+    pub(crate) replaced: Vec<Replaced>,
+    /// Names that are refused, with what to do instead.
+    pub(crate) retired: Vec<Retired>,
     pub(crate) validations: Vec<Function>,
     pub(crate) children: Vec<Child>,
+}
+
+impl Namespace {
+    pub(crate) fn new(path: String, span: Span, doc: String) -> Self {
+        let (leaves, replaced, retired) = (Vec::new(), Vec::new(), Vec::new());
+        Self { path, span, doc, leaves, replaced, retired, validations: Vec::new(), children: Vec::new() }
+    }
 }
 
 /// A sub-namespace.
@@ -94,6 +105,40 @@ pub(crate) struct Leaf {
     pub(crate) flag: String,
     pub(crate) start: Start,
     pub(crate) range: Option<Expr>,
+    pub(crate) validate: Option<Path>,
+    /// The environment variable, if it is not computed from the path.
+    pub(crate) env: Option<String>,
+    pub(crate) aliases: Vec<String>,
+    pub(crate) deprecated: Option<Deprecated>,
+    pub(crate) cache_key: bool,
+    /// Read by rules only: there is no accessor.
+    pub(crate) resolution_only: bool,
+    pub(crate) secret: bool,
+}
+
+/// Since when a name should not be used, and until when it may be.
+#[derive(Clone, Default)]
+pub(crate) struct Deprecated {
+    pub(crate) since: String,
+    pub(crate) remove_in: Option<String>,
+}
+
+/// A former leaf whose value goes to another.
+pub(crate) struct Replaced {
+    pub(crate) ident: Ident,
+    pub(crate) path: String,
+    pub(crate) ty: Type,
+    pub(crate) flag: String,
+    pub(crate) deprecated: Deprecated,
+    pub(crate) target: Input,
+    pub(crate) map: Option<Path>,
+}
+
+/// A name that must not come back.
+pub(crate) struct Retired {
+    pub(crate) path: String,
+    pub(crate) note: String,
+    pub(crate) span: Span,
 }
 
 impl Leaf {

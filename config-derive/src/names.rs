@@ -29,6 +29,11 @@ pub(crate) fn setters(path: &str) -> Ident {
     format_ident!("{}Setters", pascal(path))
 }
 
+/// The recording twin of a namespace's bag: `pool` → `PoolRecording`.
+pub(crate) fn recording(path: &str) -> Ident {
+    format_ident!("{}Recording", pascal(path))
+}
+
 /// `max_new_tokens` → `max-new-tokens`.
 pub(crate) fn flag(name: &str) -> String {
     name.replace('_', "-")

@@ -6,7 +6,9 @@ mod context;
 mod edit;
 mod error;
 mod explain;
+pub mod export;
 mod facts;
+mod fingerprint;
 mod guard;
 mod hot;
 mod leaf;
@@ -18,6 +20,7 @@ mod record;
 mod resolved;
 mod role;
 mod schema;
+mod snapshot;
 mod source;
 mod suggest;
 mod table;
@@ -38,16 +41,19 @@ pub use crate::edit::{
 pub use crate::error::{ConfigError, Errors};
 pub use crate::explain::Explanation;
 pub use crate::facts::Facts;
+pub use crate::fingerprint::{Captured, Fingerprint, Recording};
 pub use crate::hot::Hot;
-pub use crate::leaf::{ByteSize, Choice, Leaf};
+pub use crate::leaf::{ByteSize, Choice, Leaf, Secret};
 pub use crate::loader::Loader;
 pub use crate::origin::Origin;
 pub use crate::record::Record;
 pub use crate::resolved::Resolved;
 pub use crate::role::{Everything, MayRead, Role, View};
 pub use crate::schema::{
-    Bag, Class, Computation, ConfigNamespaces, Key, LeafInfo, Namespace, NamespaceInfo, Policy, Start, Validation,
+    Bag, Class, Computation, ConfigNamespaces, Deprecated, Key, LeafInfo, Namespace, NamespaceInfo, Policy, Replaced,
+    Start, Validation,
 };
+pub use crate::snapshot::Snapshot;
 pub use crate::value::Value;
 
 /// What generated code uses. Not for use by hand: it changes without notice.
@@ -57,6 +63,7 @@ pub mod __private {
 
     pub use crate::check::{Message, duplicate, nests};
     pub use crate::edit::Edit;
+    pub use crate::fingerprint::Reads;
     pub use crate::leaf::{AnyLeaf, Erased, erase, reveal};
     pub use crate::reader::{Inputs, argument};
     pub use crate::schema::{Bags, LeafOps};
@@ -80,6 +87,23 @@ pub mod __private {
             return Arc::clone(bag);
         }
         Arc::new(B::build(&values[leaves]))
+    }
+
+    /// The value as one of the leaf that the key names; a value of another type does not compile.
+    #[must_use]
+    pub fn erase_for<S, T: Leaf>(_: crate::Key<S, T>, value: T) -> Erased {
+        erase(value)
+    }
+
+    /// A leaf's own check.
+    ///
+    /// # Errors
+    /// Why the value is refused.
+    pub fn validate<T: Leaf>(
+        value: &Erased,
+        check: impl for<'a> FnOnce(T::Read<'a>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        check(reveal::<T>(value).read())
     }
 
     /// A default written as text.

@@ -130,7 +130,9 @@ impl<S: ConfigNamespaces> Loader<S> {
             cli::read(&table, matches, &mut candidates);
         }
         let given = std::mem::take(&mut candidates.of_leaf);
-        (Record::new(table, given), candidates)
+        let mut record = Record::new(table, given);
+        record.warnings = std::mem::take(&mut candidates.warnings);
+        (record, candidates)
     }
 
     /// Paths of the files it reads.

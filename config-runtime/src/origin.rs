@@ -33,6 +33,8 @@ pub enum Origin {
         /// With its dashes.
         flag: String,
     },
+    /// Received from a parent process.
+    Snapshot,
     /// Set by a test.
     Test,
     /// A decision taken while loading.
@@ -74,6 +76,17 @@ pub enum Origin {
     },
 }
 
+impl Origin {
+    /// Whether both came from one source, where a leaf is given once.
+    pub(crate) fn is_same_source(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File { path: one, .. }, Self::File { path: two, .. }) => one == two,
+            (Self::Env { .. }, Self::Env { .. }) | (Self::Flag { .. }, Self::Flag { .. }) => true,
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -82,6 +95,7 @@ impl fmt::Display for Origin {
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
             Self::Env { variable } => f.write_str(variable),
             Self::Flag { flag } => f.write_str(flag),
+            Self::Snapshot => f.write_str("snapshot"),
             Self::Test => f.write_str("test"),
             Self::LoadTime { why, location } => write!(f, "load time \"{why}\" ({location})"),
             Self::Child { name, location } => write!(f, "child \"{name}\" ({location})"),

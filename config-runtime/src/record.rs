@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::error::Errors;
+use crate::error::{ConfigError, Errors};
 use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
@@ -21,12 +21,18 @@ pub struct Record<S> {
     pub(crate) table: Arc<Table>,
     /// For each leaf the values given, lowest precedence first.
     pub(crate) candidates: Vec<Vec<(Origin, Erased)>>,
+    pub(crate) warnings: Vec<ConfigError>,
     schema: PhantomData<fn() -> S>,
 }
 
 impl<S: ConfigNamespaces> Record<S> {
     pub(crate) fn new(table: Arc<Table>, candidates: Vec<Vec<(Origin, Erased)>>) -> Self {
-        Self { table, candidates, schema: PhantomData }
+        Self { table, candidates, warnings: Vec::new(), schema: PhantomData }
+    }
+
+    /// Deprecated names in use, each with what to use instead.
+    pub fn warnings(&self) -> &[ConfigError] {
+        &self.warnings
     }
 
     /// Applies defaults, rules and checks. Pure: the same record and facts give the same values.

@@ -99,6 +99,11 @@ impl<S: ConfigNamespaces> Resolved<S> {
         Ok(self)
     }
 
+    /// Deprecated names in use, each with what to use instead.
+    pub fn warnings(&self) -> &[ConfigError] {
+        &self.record.warnings
+    }
+
     /// Publishes: from here on the values are read through the context, and change only through it.
     #[must_use]
     pub fn publish(self) -> Context<S> {

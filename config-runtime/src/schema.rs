@@ -5,7 +5,8 @@ use std::fmt;
 use crate::context::{Context, Pinned};
 use crate::edit::{Edit, TestKit};
 use crate::error::Errors;
-use crate::leaf::{Erased, Leaf};
+use crate::fingerprint::{Reads, Recording};
+use crate::leaf::{Erased, Leaf, Shape};
 use crate::loader::Loader;
 use crate::reader::Inputs;
 use crate::role::Role;
@@ -67,8 +68,59 @@ pub struct LeafInfo {
     pub start: Start,
     /// The accepted range as written.
     pub range: Option<&'static str>,
+    /// Its environment variable, if it is not computed from the path.
+    pub env: Option<&'static str>,
+    /// Former paths, which still work in files, variables and flags.
+    pub aliases: &'static [&'static str],
+    /// Setting it gives a warning.
+    pub deprecated: Option<Deprecated>,
+    /// Whether it is part of a context's fingerprint.
+    pub cache_key: bool,
+    /// Read by rules only: there is no accessor.
+    pub resolution_only: bool,
+    /// Declared as a secret. A leaf is one, too, if its type says so.
+    pub secret: bool,
     #[doc(hidden)]
     pub ops: LeafOps,
+}
+
+/// Since when a name should not be used, and when it goes away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Deprecated {
+    /// Version that deprecated it.
+    pub since: &'static str,
+    /// Version that removes it.
+    pub remove_in: Option<&'static str>,
+}
+
+impl fmt::Display for Deprecated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.since.is_empty() {
+            write!(f, "since {}", self.since)?;
+        }
+        match self.remove_in {
+            Some(version) => write!(f, ", removed in {version}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A former leaf: its name is read, with a warning, for another leaf.
+#[derive(Clone, Copy)]
+pub struct Replaced {
+    /// Its former path.
+    pub path: &'static str,
+    /// Its former flag.
+    pub flag: &'static str,
+    /// Path of the leaf that gets the value.
+    pub target: &'static str,
+    /// Since when, and until when.
+    pub deprecated: Deprecated,
+    #[doc(hidden)]
+    pub ops: LeafOps,
+    /// From a former value to one of the target.
+    #[doc(hidden)]
+    pub convert: fn(&Erased) -> Erased,
 }
 
 /// Where a leaf's value comes from if no source sets it.
@@ -122,7 +174,11 @@ pub struct LeafOps {
     pub when_absent: fn() -> Option<Erased>,
     pub choices: fn() -> Option<&'static [&'static str]>,
     pub is_switch: fn() -> bool,
+    pub shape: fn() -> Shape,
     pub samples: fn() -> Vec<Erased>,
+    pub is_secret: fn() -> bool,
+    /// The leaf's own check.
+    pub validate: Option<fn(&Erased) -> Result<(), String>>,
     /// Whether a value lies in the declared range.
     pub in_range: Option<fn(&Erased) -> bool>,
 }
@@ -138,9 +194,19 @@ impl LeafOps {
             when_absent: || T::when_absent().map(crate::leaf::erase),
             choices: T::choices,
             is_switch: T::is_switch,
+            shape: T::shape,
             samples: || T::samples().into_iter().map(crate::leaf::erase).collect(),
+            is_secret: T::is_secret,
+            validate: None,
             in_range: None,
         }
+    }
+
+    /// With a check of its own.
+    #[must_use]
+    pub const fn validated(mut self, check: fn(&Erased) -> Result<(), String>) -> Self {
+        self.validate = Some(check);
+        self
     }
 
     /// With a check of the declared range.
@@ -169,6 +235,10 @@ pub struct NamespaceInfo {
     pub own_struct: bool,
     /// Leaves of this namespace, in order of declaration, derived values last.
     pub leaves: &'static [LeafInfo],
+    /// Former leaves whose values go to others.
+    pub replaced: &'static [Replaced],
+    /// Path and advice of names that are refused.
+    pub retired: &'static [(&'static str, &'static str)],
     /// Cross-field rules declared here.
     pub validations: &'static [Validation],
     /// Sub-namespaces.
@@ -208,7 +278,11 @@ pub trait Namespace: 'static {
     type Keys<S>;
     /// Its setters within an edit of form `F`.
     type Setters<'a, F>;
+    /// The recording twin of its bag.
+    type Recording<'a>;
 
+    #[doc(hidden)]
+    fn recording<'a>(bag: &'a Self::Bag, reads: &'a Reads, offset: usize) -> Self::Recording<'a>;
     #[doc(hidden)]
     fn keys<S>(offset: usize) -> Self::Keys<S>;
     #[doc(hidden)]
@@ -257,6 +331,8 @@ pub trait ConfigNamespaces: Sized + 'static {
     type Setters<F>: From<Edit> + Into<Edit>;
     /// Typed keys; `ArgsKeys` for a schema `Args`.
     type Keys;
+    /// A pinned epoch under a recorder; `ArgsRecording` for a schema `Args`.
+    type Recording: Recording<Self>;
 
     /// Typed keys of all leaves: `Args::keys().pool.queue`.
     fn keys() -> Self::Keys;
@@ -268,17 +344,23 @@ pub trait ConfigNamespaces: Sized + 'static {
     /// Reads this process's flags and environment and the file named there, resolves and publishes.
     ///
     /// Precedence: default < file (`--config FILE` or `PREFIX_CONFIG`) < environment < flags. `--help` prints and
-    /// ends the process.
+    /// ends the process; warnings about deprecated names go to standard error.
     ///
     /// # Errors
     /// Everything wrong in any source, together.
     fn load() -> Result<Context<Self>, Errors> {
-        match Loader::of_process().load() {
+        match Loader::of_process().resolve() {
             Err(errors) if errors.is_help() => {
                 print!("{errors}");
                 std::process::exit(0)
             }
-            other => other,
+            Err(errors) => Err(errors),
+            Ok(resolved) => {
+                for warning in resolved.warnings() {
+                    eprintln!("warning: {warning}");
+                }
+                Ok(resolved.publish())
+            }
         }
     }
 

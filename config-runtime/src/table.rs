@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use crate::error::ConfigError;
 use crate::facts::Facts;
+use crate::fingerprint::Fingerprint;
 use crate::leaf::Erased;
 use crate::reader::Inputs;
-use crate::schema::{Class, Computation, ConfigNamespaces, LeafInfo, NamespaceInfo, Policy, Start, Validation};
+use crate::schema::{
+    Class, Computation, ConfigNamespaces, LeafInfo, NamespaceInfo, Policy, Replaced, Start, Validation,
+};
 use crate::value::Value;
 
 /// Which derived values follow.
@@ -67,6 +70,9 @@ impl Entry {
         let error = |problem| ConfigError::new(problem).leaf(self.info.path);
         let Some(value) = value else {
             let expected = (self.info.ops.expected)();
+            if (self.info.ops.is_secret)() {
+                return Err(error(format!("expected {expected}; the value given is not shown")));
+            }
             let hint = (self.info.ops.choices)()
                 .and_then(|names| crate::suggest::did_you_mean(found().trim_matches('`'), names.iter().copied()));
             return Err(error(format!("expected {expected}, found {}", found())).hint(hint));
@@ -76,13 +82,39 @@ impl Entry {
     }
 
     pub(crate) fn check_range(&self, value: &Erased) -> Result<(), String> {
-        match (self.info.ops.in_range, self.info.range) {
-            (Some(in_range), Some(range)) if !in_range(value) => {
-                Err(format!("{} is outside {range}", value.to_value()))
-            }
-            _ => Ok(()),
+        if let (Some(in_range), Some(range)) = (self.info.ops.in_range, self.info.range)
+            && !in_range(value)
+        {
+            return Err(format!("{} is outside {range}", value.to_value()));
+        }
+        match self.info.ops.validate {
+            Some(validate) => crate::guard::catch(|| validate(value)).unwrap_or_else(Err),
+            None => Ok(()),
         }
     }
+}
+
+/// A name that is not a leaf any more.
+pub(crate) struct Former {
+    pub(crate) path: &'static str,
+    pub(crate) flag: String,
+    pub(crate) now: Now,
+}
+
+/// What a former name stands for.
+pub(crate) enum Now {
+    /// The leaf with this index.
+    Alias(usize),
+    /// Another leaf, after conversion and with a warning.
+    Replaced(&'static Replaced),
+    /// Nothing: the advice is given.
+    Retired(&'static str),
+}
+
+/// What a name in a source means.
+pub(crate) enum Name<'a> {
+    Leaf(usize),
+    Former(&'a Former),
 }
 
 /// The whole schema.
@@ -93,6 +125,8 @@ pub(crate) struct Table {
     /// Leaves with a computation, each after its inputs.
     order: Vec<usize>,
     by_path: HashMap<&'static str, usize>,
+    /// Former names: path, and what it stands for now.
+    pub(crate) former: Vec<Former>,
     /// Path and doc of each namespace.
     pub(crate) namespaces: Vec<(&'static str, &'static str)>,
     pub(crate) env_prefix: Option<&'static str>,
@@ -105,6 +139,7 @@ impl Table {
             validations: Vec::new(),
             order: Vec::new(),
             by_path: HashMap::new(),
+            former: Vec::new(),
             namespaces: Vec::new(),
             env_prefix: S::ENV_PREFIX,
         };
@@ -123,11 +158,21 @@ impl Table {
             self.namespaces.push((namespace.path, namespace.doc));
         }
         for info in namespace.leaves {
-            let env = (info.class != Class::Derived)
-                .then_some(self.env_prefix)
-                .flatten()
-                .map(|prefix| format!("{prefix}_{}", info.path.replace('.', "_").to_uppercase()));
+            let computed = || self.env_name(info.path).filter(|_| info.class != Class::Derived);
+            let env = info.env.map(str::to_owned).or_else(computed);
+            for alias in info.aliases {
+                let flag = alias.rsplit('.').next().unwrap_or(alias).replace('_', "-");
+                self.former.push(Former { path: alias, flag, now: Now::Alias(self.entries.len()) });
+            }
             self.entries.push(Entry { info, offset, env });
+        }
+        for replaced in namespace.replaced {
+            let (path, flag) = (replaced.path, replaced.flag.to_owned());
+            self.former.push(Former { path, flag, now: Now::Replaced(replaced) });
+        }
+        for (path, note) in namespace.retired {
+            let flag = path.rsplit('.').next().unwrap_or(path).replace('_', "-");
+            self.former.push(Former { path, flag, now: Now::Retired(note) });
         }
         self.validations.extend(namespace.validations.iter().map(|validation| (offset, *validation)));
         for child in namespace.children {
@@ -156,6 +201,44 @@ impl Table {
         order
     }
 
+    /// The environment variable that belongs to a path.
+    pub(crate) fn env_name(&self, path: &str) -> Option<String> {
+        self.env_prefix.map(|prefix| format!("{prefix}_{}", path.replace('.', "_").to_uppercase()))
+    }
+
+    /// What a path in a file means.
+    pub(crate) fn name_of_path(&self, path: &str) -> Option<Name<'_>> {
+        let former = || self.former.iter().find(|former| former.path == path).map(Name::Former);
+        self.index(path).map(Name::Leaf).or_else(former)
+    }
+
+    /// What an environment variable means.
+    pub(crate) fn name_of_variable(&self, variable: &str) -> Option<Name<'_>> {
+        let leaf = self.entries.iter().position(|entry| entry.env.as_deref() == Some(variable)).map(Name::Leaf);
+        let is_former = |former: &&Former| self.env_name(former.path).as_deref() == Some(variable);
+        leaf.or_else(|| self.former.iter().find(is_former).map(Name::Former))
+    }
+
+    /// Digest of the schema: names, types, classes, defaults and ranges of all leaves.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        let parts = self.entries.iter().flat_map(|entry| {
+            let info = entry.info;
+            let start = match info.start {
+                Start::Required => "",
+                Start::Default { text, .. } => text,
+                Start::Computed(computation) => computation.function,
+            };
+            [
+                info.path,
+                info.type_name,
+                start,
+                info.range.unwrap_or_default(),
+                if entry.is_derived() { "derived" } else { "" },
+            ]
+        });
+        Fingerprint::of(parts)
+    }
+
     pub(crate) fn index(&self, path: &str) -> Option<usize> {
         self.by_path.get(path).copied()
     }
@@ -171,9 +254,9 @@ impl Table {
 
     /// Whether `path` is a namespace or leads to one.
     pub(crate) fn is_namespace(&self, path: &str) -> bool {
-        self.namespaces.iter().any(|(namespace, _)| {
-            namespace.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        let leads_to = |to: &str| to.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let former = || self.former.iter().any(|former| former.path != path && leads_to(former.path));
+        self.namespaces.iter().any(|(namespace, _)| leads_to(namespace)) || former()
     }
 
     /// Fills in computed values whose inputs are known: derived ones, and `auto` leaves that nobody set.

@@ -8,19 +8,31 @@ use crate::model::Leaf;
 
 pub(super) fn accessor(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
     let vis = &expansion.schema.vis;
-    let (ident, ty, doc) = (&leaf.ident, &leaf.ty, &leaf.doc);
-    let (returned, body) = match plain_read(ty) {
-        _ if leaf.may_change() => (quote!(::kitbag::Hot<'_, #ty>), quote!(::kitbag::Hot::new(&self.#ident))),
-        Some(PlainRead::Copied) => (quote!(#ty), quote!(self.#ident)),
-        Some(PlainRead::Text) => (quote!(&str), quote!(&self.#ident)),
-        None => (quote!(<#ty as ::kitbag::Leaf>::Read<'_>), quote!(<#ty as ::kitbag::Leaf>::read(&self.#ident))),
-    };
+    let (ident, doc) = (&leaf.ident, &leaf.doc);
+    let (returned, body) = read(leaf, &quote!('_));
+    // Under the feature every read becomes a warning that names its leaf, for a census by `cargo check`.
+    let census = cfg!(feature = "census").then(|| {
+        let note = format!("kitbag census: {}", leaf.path);
+        quote!(#[deprecated(note = #note)])
+    });
     quote! {
         #[doc = #doc]
         #[inline]
         #[must_use]
+        #census
         #vis fn #ident(&self) -> #returned {
             #body
         }
+    }
+}
+
+/// What the accessor returns, borrowed for `lifetime`, and how it gets it.
+pub(super) fn read(leaf: &Leaf, lifetime: &TokenStream) -> (TokenStream, TokenStream) {
+    let (ident, ty) = (&leaf.ident, &leaf.ty);
+    match plain_read(ty) {
+        _ if leaf.may_change() => (quote!(::kitbag::Hot<#lifetime, #ty>), quote!(::kitbag::Hot::new(&self.#ident))),
+        Some(PlainRead::Copied) => (quote!(#ty), quote!(self.#ident)),
+        Some(PlainRead::Text) => (quote!(&#lifetime str), quote!(&self.#ident)),
+        None => (quote!(<#ty as ::kitbag::Leaf>::Read<#lifetime>), quote!(<#ty as ::kitbag::Leaf>::read(&self.#ident))),
     }
 }

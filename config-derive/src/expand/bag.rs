@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Expansion, access, child_bag, child_offsets, info};
+use super::{Expansion, access, child_bag, child_offsets, info, recording};
 use crate::model::{Child, Class, Namespace};
 use crate::names;
 
@@ -17,7 +17,8 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
     let children: Vec<_> = namespace.children.iter().map(Child::ident).collect();
     let child_bags: Vec<_> = namespace.children.iter().map(child_bag).collect();
     let offsets = child_offsets(namespace);
-    let accessors = namespace.leaves.iter().map(|leaf| access::accessor(expansion, leaf));
+    let accessors =
+        namespace.leaves.iter().filter(|leaf| !leaf.resolution_only).map(|leaf| access::accessor(expansion, leaf));
     let child_docs = namespace.children.iter().map(|child| super::child_doc(child, &namespace.path));
     let reads = namespace.leaves.iter().map(|leaf| {
         let (ident, ty) = (&leaf.ident, &leaf.ty);
@@ -29,7 +30,10 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
         }
     });
     let info = info::namespace(expansion, namespace);
+    let recording = recording::namespace(expansion, namespace);
     quote! {
+        #recording
+
         #[doc = #doc]
         #[allow(dead_code)]
         #[derive(::core::fmt::Debug)]
@@ -54,6 +58,7 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
         }
 
         #[automatically_derived]
+        #[allow(deprecated)]
         impl ::kitbag::Bag for #bag {
             const INFO: ::kitbag::NamespaceInfo = #info;
 

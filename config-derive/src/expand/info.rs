@@ -5,13 +5,15 @@ use quote::{ToTokens, quote};
 use syn::Expr;
 
 use super::{Expansion, child_bag, hidden};
-use crate::model::{Class, Function, Input, Leaf, Namespace, Policy, Start};
+use crate::model::{Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Start};
 
 pub(super) fn namespace(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenStream {
     let (path, doc) = (&namespace.path, &namespace.doc);
     // Keys count from the first leaf of the struct that declares them.
     let own_struct = namespace.path == expansion.schema.tree.path;
     let leaves = namespace.leaves.iter().map(|leaf| self::leaf(expansion, leaf));
+    let replaced = namespace.replaced.iter().map(|name| self::replaced(expansion, name));
+    let retired = namespace.retired.iter().map(|Retired { path, note, .. }| quote!((#path, #note)));
     let validations = namespace.validations.iter().map(|function| validation(expansion, function));
     let children = namespace.children.iter().map(child_bag);
     quote! {
@@ -20,6 +22,8 @@ pub(super) fn namespace(expansion: &Expansion<'_>, namespace: &Namespace) -> Tok
             doc: #doc,
             own_struct: #own_struct,
             leaves: &[#(#leaves),*],
+            replaced: &[#(#replaced),*],
+            retired: &[#(#retired),*],
             validations: &[#(#validations),*],
             children: &[#(<#children as ::kitbag::Bag>::INFO),*],
         }
@@ -59,6 +63,20 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
         .range
         .as_ref()
         .map(|range| quote!(.in_range(|value| ::kitbag::__private::in_range::<#ty>(value, &(#range)))));
+    let validate = leaf
+        .validate
+        .as_ref()
+        .map(|path| quote!(.validated(|value| ::kitbag::__private::validate::<#ty>(value, #path))));
+    let env = option(leaf.env.as_ref());
+    let aliases = &leaf.aliases;
+    let deprecated = match &leaf.deprecated {
+        Some(deprecated) => {
+            let deprecated = self::deprecated(deprecated);
+            quote!(::core::option::Option::Some(#deprecated))
+        }
+        None => quote!(::core::option::Option::None),
+    };
+    let (cache_key, resolution_only, secret) = (leaf.cache_key, leaf.resolution_only, leaf.secret);
     quote! {
         ::kitbag::LeafInfo {
             name: #name,
@@ -70,7 +88,55 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
             flag: #flag,
             start: ::kitbag::Start::#start,
             range: #range_text,
-            ops: ::kitbag::__private::LeafOps::of::<#ty>()#in_range,
+            env: #env,
+            aliases: &[#(#aliases),*],
+            deprecated: #deprecated,
+            cache_key: #cache_key,
+            resolution_only: #resolution_only,
+            secret: #secret,
+            ops: ::kitbag::__private::LeafOps::of::<#ty>()#in_range #validate,
+        }
+    }
+}
+
+fn deprecated(deprecated: &Deprecated) -> TokenStream {
+    let since = &deprecated.since;
+    let remove_in = option(deprecated.remove_in.as_ref());
+    quote!(::kitbag::Deprecated { since: #since, remove_in: #remove_in })
+}
+
+/// A former leaf: how its value is read, and what it becomes.
+fn replaced(expansion: &Expansion<'_>, name: &Replaced) -> TokenStream {
+    let Replaced { path, ty, flag, .. } = name;
+    let deprecated = deprecated(&name.deprecated);
+    let Input::Leaf { segments, path: target } = &name.target else { return TokenStream::new() };
+    let (keys, value) = (hidden("keys"), hidden("value"));
+    let convert = if expansion.faulty {
+        quote!(|value| ::core::clone::Clone::clone(value))
+    } else {
+        let schema = &expansion.schema.ident;
+        let make_keys = keys_of(schema, expansion.schema.is_root());
+        let old = quote!(<#ty as ::core::clone::Clone>::clone(::kitbag::__private::reveal::<#ty>(#value)));
+        let new = match &name.map {
+            Some(map) => quote!(#map(#old)),
+            None => old,
+        };
+        // The key gives the type that the value must have.
+        quote! {
+            |#value| {
+                #make_keys
+                ::kitbag::__private::erase_for(#keys #(.#segments)*, #new)
+            }
+        }
+    };
+    quote! {
+        ::kitbag::Replaced {
+            path: #path,
+            flag: #flag,
+            target: #target,
+            deprecated: #deprecated,
+            ops: ::kitbag::__private::LeafOps::of::<#ty>(),
+            convert: #convert,
         }
     }
 }
@@ -170,13 +236,17 @@ fn run_arguments(function: &Function) -> impl Iterator<Item = TokenStream> {
 fn make_keys(expansion: &Expansion<'_>, function: &Function) -> Option<TokenStream> {
     // A rule on facts alone needs none.
     function.leaf_paths().next()?;
+    Some(keys_of(&expansion.schema.ident, expansion.schema.is_root()))
+}
+
+/// A local with the keys of the struct that is expanded.
+fn keys_of(schema: &syn::Ident, is_root: bool) -> TokenStream {
     let keys = hidden("keys");
-    let schema = &expansion.schema.ident;
-    Some(if expansion.schema.is_root() {
+    if is_root {
         quote!(let #keys = <#schema as ::kitbag::ConfigNamespaces>::keys();)
     } else {
         quote!(let #keys = <#schema as ::kitbag::Namespace>::keys::<#schema>(0);)
-    })
+    }
 }
 
 fn option(text: Option<&String>) -> TokenStream {

@@ -5,6 +5,7 @@ mod bag;
 mod info;
 mod keys;
 mod namespace_struct;
+mod recording;
 mod root;
 mod setters;
 

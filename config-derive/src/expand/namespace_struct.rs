@@ -11,6 +11,7 @@ pub(super) fn expand(expansion: &Expansion<'_>) -> TokenStream {
     let ident = &schema.ident;
     let path = &schema.tree.path;
     let (bag, keys, setters) = (names::bag(path), names::keys(path), names::setters(path));
+    let recording = names::recording(path);
     let checks = super::root::nesting_checks(expansion);
     let fields = &schema.fields;
     let touch = hidden("touch");
@@ -20,6 +21,7 @@ pub(super) fn expand(expansion: &Expansion<'_>) -> TokenStream {
             type Bag = #bag;
             type Keys<S> = #keys<S>;
             type Setters<'a, F> = #setters<'a, F>;
+            type Recording<'a> = #recording<'a>;
 
             fn keys<S>(offset: usize) -> #keys<S> {
                 #keys::at(offset)
@@ -27,6 +29,14 @@ pub(super) fn expand(expansion: &Expansion<'_>) -> TokenStream {
 
             fn setters<F>(edit: &mut ::kitbag::__private::Edit, offset: usize) -> #setters<'_, F> {
                 #setters::at(edit, offset)
+            }
+
+            fn recording<'a>(
+                bag: &'a #bag,
+                reads: &'a ::kitbag::__private::Reads,
+                offset: usize,
+            ) -> #recording<'a> {
+                #recording::at(bag, reads, offset)
             }
         }
 

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::{Expansion, child_bag, child_offsets, hidden, info, keys, setters};
+use super::{Expansion, child_bag, child_offsets, hidden, info, keys, recording, setters};
 use crate::model::{Child, Class, Namespace};
 use crate::names;
 
@@ -13,6 +13,7 @@ pub(super) fn expand(expansion: &Expansion<'_>) -> TokenStream {
         pin(expansion),
         root_setters(expansion),
         root_keys(expansion),
+        recording::root(expansion),
         schema_trait(expansion),
         nesting_checks(expansion),
         duplicate_check(expansion),
@@ -183,7 +184,8 @@ fn schema_trait(expansion: &Expansion<'_>) -> TokenStream {
         Some(prefix) => quote!(::core::option::Option::Some(#prefix)),
         None => quote!(::core::option::Option::None),
     };
-    let [bags, pin, setters, keys_name] = ["Bags", "Pin", "Setters", "Keys"].map(|suffix| named(expansion, suffix));
+    let [bags, pin, setters, keys_name, recording] =
+        ["Bags", "Pin", "Setters", "Keys", "Recording"].map(|suffix| named(expansion, suffix));
     let idents = schema.tree.children.iter().map(Child::ident);
     let values = schema
         .tree
@@ -202,6 +204,7 @@ fn schema_trait(expansion: &Expansion<'_>) -> TokenStream {
             type Pin<R: ::kitbag::Role> = #pin<R>;
             type Setters<F> = #setters<F>;
             type Keys = #keys_name;
+            type Recording = #recording;
 
             fn keys() -> #keys_name {
                 #keys_name { #(#idents: #values,)* }

@@ -29,6 +29,7 @@ pub use subscription::{Subscription, Update};
 use self::commit::State;
 use self::epoch::Epoch;
 use self::subscription::Subscribers;
+use crate::error::ConfigError;
 use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
@@ -72,12 +73,13 @@ type Persist = Arc<dyn Fn(&[(&'static str, Value)]) -> Result<(), String> + Send
 struct Sources {
     candidates: Vec<Vec<(Origin, Erased)>>,
     declared: Vec<Declaration>,
+    warnings: Vec<ConfigError>,
 }
 
 impl<S: ConfigNamespaces> Context<S> {
     pub(crate) fn publish(resolved: Resolved<S>) -> Self {
         let Resolved { record, facts, values, declared } = resolved;
-        let sources = Sources { candidates: record.candidates, declared };
+        let sources = Sources { candidates: record.candidates, declared, warnings: record.warnings };
         let shared = Shared {
             table: record.table,
             facts,
@@ -99,6 +101,16 @@ impl<S: ConfigNamespaces> Context<S> {
 
     pub(crate) fn pinned(&self) -> Pinned<S> {
         Pinned(scope::overlaid(&self.0).unwrap_or_else(|| self.0.current.load()))
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.0.shared.table
+    }
+
+    /// What was warned of when the sources were read: deprecated names that are still in use.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<ConfigError> {
+        lock(&self.0.shared.sources).warnings.clone()
     }
 
     /// A reader for one thread that follows the context at the cost of one atomic load.

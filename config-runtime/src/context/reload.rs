@@ -49,7 +49,7 @@ impl<S: ConfigNamespaces> Context<S> {
             }
             draft.base = values;
             draft.recompute = Recompute::Publish;
-            draft.sources = Some(Sources { candidates: record.candidates, declared });
+            draft.sources = Some(Sources { candidates: record.candidates, declared, warnings: record.warnings });
             Ok((dropped, Terms { mode: Mode::Refuse, what: "republish".to_owned() }))
         })
     }
@@ -88,7 +88,7 @@ impl<S: ConfigNamespaces> Context<S> {
                 return Err(Errors::default());
             }
             draft.base = values;
-            draft.sources = Some(Sources { candidates: record.candidates, declared });
+            draft.sources = Some(Sources { candidates: record.candidates, declared, warnings: record.warnings });
             Ok((changed, Terms { mode: Mode::Refuse, what: "reload".to_owned() }))
         });
         match result {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Leaf;
+use super::{Leaf, Shape};
 use crate::value::Value;
 
 /// An optional leaf. Unset unless given; an empty environment variable or flag value unsets it again.
@@ -36,12 +36,24 @@ impl<T: Leaf> Leaf for Option<T> {
         self.as_ref().map_or(Value::Unset, T::to_value)
     }
 
+    fn to_raw_value(&self) -> Value {
+        self.as_ref().map_or(Value::Unset, T::to_raw_value)
+    }
+
+    fn is_secret() -> bool {
+        T::is_secret()
+    }
+
     fn when_absent() -> Option<Self> {
         Some(None)
     }
 
     fn choices() -> Option<&'static [&'static str]> {
         T::choices()
+    }
+
+    fn shape() -> Shape {
+        Shape::Optional(Box::new(T::shape()))
     }
 
     fn samples() -> Vec<Self> {
@@ -77,6 +89,18 @@ impl<T: Leaf> Leaf for Vec<T> {
 
     fn to_value(&self) -> Value {
         Value::List(self.iter().map(T::to_value).collect())
+    }
+
+    fn to_raw_value(&self) -> Value {
+        Value::List(self.iter().map(T::to_raw_value).collect())
+    }
+
+    fn is_secret() -> bool {
+        T::is_secret()
+    }
+
+    fn shape() -> Shape {
+        Shape::List(Box::new(T::shape()))
     }
 
     fn samples() -> Vec<Self> {
@@ -124,5 +148,17 @@ impl<T: Leaf> Leaf for BTreeMap<String, T> {
 
     fn to_value(&self) -> Value {
         Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
+    }
+
+    fn to_raw_value(&self) -> Value {
+        Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_raw_value())).collect())
+    }
+
+    fn is_secret() -> bool {
+        T::is_secret()
+    }
+
+    fn shape() -> Shape {
+        Shape::Map(Box::new(T::shape()))
     }
 }

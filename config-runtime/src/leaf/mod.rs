@@ -3,6 +3,8 @@
 mod choice;
 mod collections;
 mod scalars;
+mod secret;
+mod shape;
 mod units;
 
 use std::any::Any;
@@ -10,6 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use choice::Choice;
+pub use secret::Secret;
+pub use shape::Shape;
 pub use units::ByteSize;
 
 use crate::value::Value;
@@ -75,6 +79,17 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// For dumps and messages.
     fn to_value(&self) -> Value;
 
+    /// For a child process: a secret's value itself, otherwise the same as [`to_value`](Self::to_value).
+    fn to_raw_value(&self) -> Value {
+        self.to_value()
+    }
+
+    /// No output may show its values.
+    #[must_use]
+    fn is_secret() -> bool {
+        false
+    }
+
     /// The value of a leaf that has no `default` and that nobody set; `None`: the leaf is required.
     #[must_use]
     fn when_absent() -> Option<Self> {
@@ -93,6 +108,19 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// What the value looks like in a file, for generated documents.
+    ///
+    /// Unless said otherwise: a choice if there are [`choices`](Self::choices), a boolean if this
+    /// [is a switch](Self::is_switch), else [any value](Shape::Any).
+    #[must_use]
+    fn shape() -> Shape {
+        match Self::choices() {
+            Some(names) => Shape::Choice(names),
+            None if Self::is_switch() => Shape::Bool,
+            None => Shape::Any,
+        }
+    }
+
     /// Values worth trying in the emitted equivalence tests; those out of range are left out.
     #[must_use]
     fn samples() -> Vec<Self> {
@@ -104,6 +132,8 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
 pub trait AnyLeaf: Any + fmt::Debug + Send + Sync {
     /// For dumps and messages.
     fn to_value(&self) -> Value;
+    /// For a child process.
+    fn to_raw_value(&self) -> Value;
     /// Equal in type and value.
     fn same(&self, other: &dyn AnyLeaf) -> bool;
 }
@@ -111,6 +141,10 @@ pub trait AnyLeaf: Any + fmt::Debug + Send + Sync {
 impl<T: Leaf> AnyLeaf for T {
     fn to_value(&self) -> Value {
         Leaf::to_value(self)
+    }
+
+    fn to_raw_value(&self) -> Value {
+        Leaf::to_raw_value(self)
     }
 
     fn same(&self, other: &dyn AnyLeaf) -> bool {

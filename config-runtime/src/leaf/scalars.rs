@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::Leaf;
+use super::{Leaf, Shape};
 use crate::value::Value;
 
 impl Leaf for bool {
@@ -78,6 +78,11 @@ macro_rules! integers {
                 Value::Integer(i128::try_from(*self).unwrap_or(i128::MAX))
             }
 
+            fn shape() -> Shape {
+                let limit = |end| i128::try_from(end).unwrap_or(i128::MAX);
+                Shape::Integer { min: limit(Self::MIN), max: limit(Self::MAX) }
+            }
+
             fn samples() -> Vec<Self> {
                 vec![0, 1, 2, 3, 5, 16, 50, 64, 100]
             }
@@ -129,6 +134,10 @@ macro_rules! floats {
                 Value::Float(self.to_string().parse().unwrap_or_else(|_| f64::from(*self)))
             }
 
+            fn shape() -> Shape {
+                Shape::Number
+            }
+
             fn samples() -> Vec<Self> {
                 vec![0.0, 0.25, 0.5, 1.0, 1.5, 8.0]
             }
@@ -164,6 +173,10 @@ impl Leaf for String {
         Value::Text(self.clone())
     }
 
+    fn shape() -> Shape {
+        Shape::Text { what: "text", pattern: None }
+    }
+
     fn samples() -> Vec<Self> {
         ["", "a", "sample text"].map(str::to_owned).to_vec()
     }
@@ -195,13 +208,17 @@ impl Leaf for PathBuf {
         Value::Text(self.to_string_lossy().into_owned())
     }
 
+    fn shape() -> Shape {
+        Shape::Text { what: "path", pattern: Some("^.+$") }
+    }
+
     fn samples() -> Vec<Self> {
         ["a", "folder/file.txt"].map(Self::from).to_vec()
     }
 }
 
 macro_rules! addresses {
-    ($($type:ty: $expected:literal, $samples:expr),+ $(,)?) => {$(
+    ($($type:ty: $expected:literal, $what:literal, $pattern:literal, $samples:expr),+ $(,)?) => {$(
         impl Leaf for $type {
             type Read<'a> = $type;
 
@@ -228,6 +245,10 @@ macro_rules! addresses {
                 Value::Text(self.to_string())
             }
 
+            fn shape() -> Shape {
+                Shape::Text { what: $what, pattern: Some($pattern) }
+            }
+
             fn samples() -> Vec<Self> {
                 $samples.iter().filter_map(|text| Self::from_text(text)).collect()
             }
@@ -236,6 +257,8 @@ macro_rules! addresses {
 }
 
 addresses! {
-    SocketAddr: "an address and port such as `127.0.0.1:8080` or `[::1]:8080`", ["127.0.0.1:80", "[::1]:8080"],
-    IpAddr: "an IP address such as `127.0.0.1` or `::1`", ["127.0.0.1", "::1"],
+    SocketAddr: "an address and port such as `127.0.0.1:8080` or `[::1]:8080`", "address and port",
+        r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-fA-F:.]+(%[0-9]+)?\]):[0-9]{1,5}$", ["127.0.0.1:80", "[::1]:8080"],
+    IpAddr: "an IP address such as `127.0.0.1` or `::1`", "IP address",
+        r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$", ["127.0.0.1", "::1"],
 }

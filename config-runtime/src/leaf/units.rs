@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Leaf;
+use super::{Leaf, Shape};
 use crate::value::Value;
 
 /// Splits `1.5GiB` into its number and its unit.
@@ -55,6 +55,11 @@ impl Leaf for Duration {
             _ if nanos.is_multiple_of(1_000) => format!("{}us", nanos / 1_000),
             _ => format!("{nanos}ns"),
         })
+    }
+
+    fn shape() -> Shape {
+        let pattern = r"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ns|us|ms|s|m|h|d)$";
+        Shape::Text { what: "duration", pattern: Some(pattern) }
     }
 
     fn samples() -> Vec<Self> {
@@ -130,6 +135,12 @@ impl Leaf for ByteSize {
 
     fn to_value(&self) -> Value {
         Value::Text(self.to_string())
+    }
+
+    fn shape() -> Shape {
+        let bytes = Shape::Integer { min: 0, max: i128::from(u64::MAX) };
+        let pattern = r"^(\+?[0-9]+|\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)\s*([KMGT]i?)?B)$";
+        Shape::AnyOf(vec![bytes, Shape::Text { what: "size", pattern: Some(pattern) }])
     }
 
     fn samples() -> Vec<Self> {

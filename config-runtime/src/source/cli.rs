@@ -7,16 +7,18 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::Candidates;
+use super::{Candidates, Given};
 use crate::error::{ConfigError, Errors};
 use crate::origin::Origin;
 use crate::schema::{ConfigNamespaces, Start};
-use crate::table::{Entry, Table};
+use crate::table::{Entry, Former, Name, Now, Table};
 
 /// Id and name of the flag that names the configuration file.
 const CONFIG: &str = "config";
 /// Prefix of the ids of `--no-…` arguments, so that they never meet a leaf's path.
 const NEGATED: &str = "no:";
+/// The same for former names.
+const FORMER: &str = "former:";
 
 /// Adds one argument per leaf, and `--config`.
 pub(crate) fn augment<S: ConfigNamespaces>(command: Command) -> Command {
@@ -30,7 +32,25 @@ pub(crate) fn augment<S: ConfigNamespaces>(command: Command) -> Command {
         })
         .value_parser(clap::value_parser!(PathBuf));
     let leaves = table.entries.iter().filter(|entry| !entry.is_derived());
-    command.arg(file).args(leaves.flat_map(arguments))
+    command.arg(file).args(leaves.flat_map(arguments)).args(table.former.iter().filter_map(|former| {
+        let taken = |entry: &Entry| !entry.is_derived() && entry.info.flag == former.flag;
+        // An alias may have the flag that its leaf still has.
+        (!table.entries.iter().any(taken)).then(|| former_argument(former))
+    }))
+}
+
+/// A former flag: read, or refused with advice, but not shown.
+fn former_argument(former: &Former) -> Arg {
+    let argument = Arg::new(former_id(former)).long(former.flag.clone()).hide(true).action(ArgAction::Set);
+    match former.now {
+        // Whether it had a value is not known any more.
+        Now::Retired(_) => argument.num_args(0..=1).default_missing_value(""),
+        Now::Alias(_) | Now::Replaced(_) => argument.allow_negative_numbers(true),
+    }
+}
+
+fn former_id(former: &Former) -> String {
+    format!("{FORMER}{}", former.path)
 }
 
 fn arguments(entry: &Entry) -> Vec<Arg> {
@@ -143,9 +163,18 @@ pub(crate) fn read(table: &Table, matches: &ArgMatches, candidates: &mut Candida
         let given = matches.get_one::<String>(info.path);
         let negated = (info.ops.is_switch)() && matches.get_flag(&format!("{NEGATED}{}", info.path));
         if let Some(text) = given {
-            candidates.add(index, Origin::Flag { flag: format!("--{}", info.flag) }, entry.parse_text(text));
+            let origin = Origin::Flag { flag: format!("--{}", info.flag) };
+            candidates.give(table, &Name::Leaf(index), origin, Given::Text(text));
         } else if negated {
-            candidates.add(index, Origin::Flag { flag: format!("--no-{}", info.flag) }, entry.parse_text("false"));
+            let origin = Origin::Flag { flag: format!("--no-{}", info.flag) };
+            candidates.give(table, &Name::Leaf(index), origin, Given::Text("false"));
+        }
+    }
+    for former in &table.former {
+        // Not every former name has an argument of its own.
+        if let Ok(Some(text)) = matches.try_get_one::<String>(&former_id(former)) {
+            let origin = Origin::Flag { flag: format!("--{}", former.flag) };
+            candidates.give(table, &Name::Former(former), origin, Given::Text(text));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::Candidates;
+use super::{Candidates, Given};
 use crate::error::ConfigError;
 use crate::origin::Origin;
 use crate::suggest::did_you_mean;
@@ -15,23 +15,24 @@ pub(crate) fn config_variable(table: &Table) -> Option<String> {
 
 /// Reads every variable under the prefix. The names are computed from the schema, so an unknown one is an error.
 pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates: &mut Candidates) {
-    let Some(prefix) = table.env_prefix.map(|prefix| format!("{prefix}_")) else { return };
+    let prefix = table.env_prefix.map(|prefix| format!("{prefix}_"));
     for (name, value) in variables {
-        let Some(name) = name.to_str().filter(|name| name.starts_with(&prefix)) else { continue };
+        let Some(name) = name.to_str() else { continue };
+        // A leaf may have a variable of its own name, outside the prefix.
+        let under_prefix = prefix.as_ref().is_some_and(|prefix| name.starts_with(prefix.as_str()));
+        if !under_prefix && table.name_of_variable(name).is_none() {
+            continue;
+        }
         if Some(name) == config_variable(table).as_deref() {
             continue;
         }
-        let Some(index) = table.entries.iter().position(|entry| entry.env.as_deref() == Some(name)) else {
+        let Some(found) = table.name_of_variable(name) else {
             let known = table.entries.iter().filter_map(|entry| entry.env.as_deref());
             let hint = did_you_mean(name, known);
             candidates.errors.push(ConfigError::new("no setting has this environment variable").at(name).hint(hint));
             continue;
         };
-        let entry = &table.entries[index];
-        let parsed = match value.to_str() {
-            Some(text) => entry.parse_text(text),
-            None => Err(ConfigError::new("the value is not UTF-8").leaf(entry.info.path)),
-        };
-        candidates.add(index, Origin::Env { variable: name.to_owned() }, parsed);
+        let given = value.to_str().map_or(Given::Unreadable("the value is not UTF-8"), Given::Text);
+        candidates.give(table, &found, Origin::Env { variable: name.to_owned() }, given);
     }
 }

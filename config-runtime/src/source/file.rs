@@ -6,11 +6,11 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Candidates;
+use super::{Candidates, Given};
 use crate::error::ConfigError;
 use crate::origin::Origin;
 use crate::suggest::did_you_mean;
-use crate::table::Table;
+use crate::table::{Name, Table};
 use crate::value::Value;
 
 /// Reads the file at `path`.
@@ -53,18 +53,18 @@ impl Reader<'_> {
             let path =
                 if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
             let origin = self.origin(key.span().start);
-            match (self.table.index(&path), value.get_ref()) {
-                (Some(index), _) if self.table.entries[index].is_derived() => {
+            match (self.table.name_of_path(&path), value.get_ref()) {
+                (Some(Name::Leaf(index)), _) if self.table.entries[index].is_derived() => {
                     let problem = "this value is derived from others and cannot be set";
                     let error = ConfigError::new(problem).leaf(path);
                     self.candidates.errors.push(error.given_by(&origin));
                 }
-                (Some(index), _) => {
+                (Some(name), _) => {
                     let origin = self.origin(value.span().start);
-                    let parsed = to_value(value)
-                        .map_err(|problem| ConfigError::new(problem).leaf(path))
-                        .and_then(|value| self.table.entries[index].parse_value(&value));
-                    self.candidates.add(index, origin, parsed);
+                    match to_value(value) {
+                        Ok(value) => self.candidates.give(self.table, &name, origin, Given::Value(&value)),
+                        Err(problem) => self.candidates.give(self.table, &name, origin, Given::Unreadable(&problem)),
+                    }
                 }
                 (None, DeValue::Table(inner)) if self.table.is_namespace(&path) => self.table(&path, inner),
                 (None, _) => self.unknown(&path, value, &origin),

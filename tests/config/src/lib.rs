@@ -1,6 +1,8 @@
 //! Schemas that several tests share; the namespaces of one of them live here, those that nest them in the tests, as
 //! in a workspace whose crates contribute namespaces.
 
+pub mod exported;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The emitted equivalence tests find a wrong wiring.
 
 use config_tests::Schedule;
-use kitbag::__private::{Edit, erase};
-use kitbag::{ConfigNamespaces, Everything, Key, LeafInfo, Namespace, NamespaceInfo, Pinned, Role, Start};
+use kitbag::__private::{Edit, Reads, erase};
+use kitbag::{ConfigNamespaces, Everything, Key, LeafInfo, Namespace, NamespaceInfo, Pinned, Recording, Role, Start};
 
 /// A rightly wired schema with the namespace to be miswired.
 #[derive(ConfigNamespaces)]
@@ -34,6 +34,8 @@ impl ConfigNamespaces for Miswired {
         doc: "",
         own_struct: true,
         leaves: &[],
+        replaced: &[],
+        retired: &[],
         validations: &[],
         children: &[NamespaceInfo {
             leaves: &[RIGHT.leaves[0], RIGHT.leaves[1], RIGHT.leaves[2], miswired(RIGHT.leaves[3]), RIGHT.leaves[4]],
@@ -46,6 +48,7 @@ impl ConfigNamespaces for Miswired {
     type Pin<R: Role> = MiswiredPin<R>;
     type Setters<F> = MiswiredSetters<F>;
     type Keys = <Schedule as Namespace>::Keys<Self>;
+    type Recording = MiswiredRecording;
 
     fn keys() -> Self::Keys {
         <Schedule as Namespace>::keys(0)
@@ -59,6 +62,20 @@ struct MiswiredPin<R>(std::marker::PhantomData<R>);
 impl<R> From<Pinned<Miswired>> for MiswiredPin<R> {
     fn from(_: Pinned<Miswired>) -> Self {
         Self(std::marker::PhantomData)
+    }
+}
+
+struct MiswiredRecording(Pinned<Miswired>, Reads);
+
+impl From<Pinned<Miswired>> for MiswiredRecording {
+    fn from(pinned: Pinned<Miswired>) -> Self {
+        Self(pinned, Reads::default())
+    }
+}
+
+impl Recording<Miswired> for MiswiredRecording {
+    fn parts(&self) -> (&Pinned<Miswired>, &Reads) {
+        (&self.0, &self.1)
     }
 }
 

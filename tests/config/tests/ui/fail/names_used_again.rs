@@ -1,0 +1,17 @@
+use kitbag::ConfigNamespaces;
+
+#[derive(ConfigNamespaces)]
+#[config(retired(pool.workers = "gone"))]
+struct Args {
+    /// Worker threads.
+    #[config(ns = "pool", default = 2)]
+    workers: usize,
+    /// Queue.
+    #[config(ns = "pool", default = 2, alias = "pool.width")]
+    queue: usize,
+    /// Width.
+    #[config(ns = "pool", default = 2)]
+    width: usize,
+}
+
+fn main() {}
