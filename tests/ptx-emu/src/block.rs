@@ -95,16 +95,23 @@ impl<'a> Block<'a> {
         self.shadow.tick(warp);
     }
 
+    #[inline(always)]
     fn shared_range(&self, who: Who, offset: u64, bytes: usize) -> Checked<usize> {
         let size = self.shared.len() as u64;
         if offset <= size && bytes as u64 <= size - offset {
             return Ok(offset as usize);
         }
-        let message = format!("shared access of {bytes} bytes out of bounds: offset {offset} of {size} bytes");
-        Err(RawFault::at_lane(FaultKind::OutOfBounds, who.lane, message))
+        Err(self.shared_fault(who, offset, bytes))
     }
 
-    #[inline]
+    #[cold]
+    fn shared_fault(&self, who: Who, offset: u64, bytes: usize) -> Box<RawFault> {
+        let size = self.shared.len();
+        let message = format!("shared access of {bytes} bytes out of bounds: offset {offset} of {size} bytes");
+        RawFault::at_lane(FaultKind::OutOfBounds, who.lane, message)
+    }
+
+    #[inline(always)]
     pub(crate) fn shared_load<const N: usize>(&mut self, who: Who, offset: u64) -> Checked<[u8; N]> {
         let start = self.shared_range(who, offset, N)?;
         if self.shadow.is_active() {
@@ -116,7 +123,7 @@ impl<'a> Block<'a> {
         Ok(out)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn shared_store<const N: usize>(&mut self, who: Who, offset: u64, data: [u8; N]) -> Checked {
         let start = self.shared_range(who, offset, N)?;
         if self.shadow.is_active() {
@@ -197,7 +204,7 @@ impl<'a> Block<'a> {
         RawFault::at_lane(conflict.kind, who.lane, message)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn global_load<const N: usize>(&mut self, lane: usize, address: u64) -> Checked<[u8; N]> {
         match self.memory.load(address, self.options.uninitialised_global) {
             Ok(data) => Ok(data),
@@ -205,7 +212,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn global_store<const N: usize>(&mut self, lane: usize, address: u64, data: [u8; N]) -> Checked {
         match self.memory.store(address, data) {
             Ok(()) => Ok(()),
@@ -273,10 +280,12 @@ impl Cx<'_, '_> {
     /// An error unless `address` is a multiple of `bytes`.
     #[inline]
     pub(crate) fn aligned(lane: usize, address: u64, bytes: usize, space: Space) -> Checked {
-        if address & (bytes as u64 - 1) == 0 {
-            return Ok(());
-        }
-        let message = format!("misaligned {} access of {bytes} bytes at {address:#x}", space.name());
-        Err(RawFault::at_lane(FaultKind::Misaligned, lane, message))
+        if address & (bytes as u64 - 1) == 0 { Ok(()) } else { Err(misaligned(lane, address, bytes, space)) }
     }
+}
+
+#[cold]
+fn misaligned(lane: usize, address: u64, bytes: usize, space: Space) -> Box<RawFault> {
+    let message = format!("misaligned {} access of {bytes} bytes at {address:#x}", space.name());
+    RawFault::at_lane(FaultKind::Misaligned, lane, message)
 }

@@ -150,15 +150,21 @@ impl Memory {
         let (to, from) = (self.range(to, bytes)?, self.range(from, bytes)?);
         let source = &self.allocations[from.index];
         let data = source.bytes[from.start..][..bytes].to_vec();
-        let written: Vec<bool> = (from.start..from.start + bytes).map(|at| source.is_written(at, 1)).collect();
+        let written: Option<Vec<bool>> = (!source.is_written(from.start, bytes))
+            .then(|| (from.start..from.start + bytes).map(|at| source.is_written(at, 1)).collect());
         let target = &mut self.allocations[to.index];
         target.bytes[to.start..][..bytes].copy_from_slice(&data);
-        for (at, written) in (to.start..).zip(written) {
-            let bit = 1 << (at % 64);
-            if written {
-                target.written[at / 64] |= bit;
-            } else {
-                target.written[at / 64] &= !bit;
+        match written {
+            None => target.mark(to.start, bytes),
+            Some(written) => {
+                for (at, written) in (to.start..).zip(written) {
+                    let bit = 1 << (at % 64);
+                    if written {
+                        target.written[at / 64] |= bit;
+                    } else {
+                        target.written[at / 64] &= !bit;
+                    }
+                }
             }
         }
         Ok(())
@@ -178,12 +184,17 @@ impl Memory {
         Ok(Range { index, start: (address - self.allocations[index].base) as usize })
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, address: u64, bytes: u64) -> Option<usize> {
         let last = self.last.get();
         if self.allocations.get(last).is_some_and(|allocation| allocation.contains(address, bytes)) {
             return Some(last);
         }
+        self.search(address, bytes)
+    }
+
+    #[inline(never)]
+    fn search(&self, address: u64, bytes: u64) -> Option<usize> {
         let index = self.allocations.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
         self.last.set(index);
         self.allocations[index].contains(address, bytes).then_some(index)
@@ -194,23 +205,16 @@ impl Memory {
         let index = self.allocations.partition_point(|allocation| allocation.base <= address);
         let before = index.checked_sub(1).map(|index| &self.allocations[index]);
         let after = self.allocations.get(index);
-        let distance_before = before.map(|found| address - found.base);
-        let distance_after = after.map(|found| found.base - address);
-        match (before, after) {
-            (Some(found), _) if distance_after.is_none_or(|after| distance_before <= Some(after + RED_ZONE)) => {
-                let (base, size) = (found.base, found.bytes.len());
-                format!("byte {} of the {size} byte allocation at {base:#x}", address - base)
+        let past_end = |found: &Allocation| address.saturating_sub(found.base + found.bytes.len() as u64);
+        let (found, place) = match (before, after) {
+            (Some(found), None) => (found, format!("byte {}", address - found.base)),
+            (Some(found), Some(next)) if past_end(found) <= next.base - address => {
+                (found, format!("byte {}", address - found.base))
             }
-            (_, Some(found)) => {
-                format!(
-                    "{} bytes before the {} byte allocation at {:#x}",
-                    found.base - address,
-                    found.bytes.len(),
-                    found.base
-                )
-            }
-            _ => "there are no allocations".to_owned(),
-        }
+            (_, Some(found)) => (found, format!("{} bytes before the start", found.base - address)),
+            (None, None) => return "there are no allocations".to_owned(),
+        };
+        format!("{place} of the {} byte allocation at {:#x}", found.bytes.len(), found.base)
     }
 
     /// Whether the device may load a range.
@@ -221,8 +225,8 @@ impl Memory {
         if check_written && !allocation.is_written(start, bytes) { Err(AccessError::Uninitialised) } else { Ok(()) }
     }
 
-    /// A device-side load of `N` bytes.
-    #[inline]
+    /// A device-side load of `N` bytes. Inlined, so that the bytes go to registers and not through a `Result` in memory.
+    #[inline(always)]
     pub(crate) fn load<const N: usize>(&self, address: u64, check_written: bool) -> Result<[u8; N], AccessError> {
         let index = self.find(address, N as u64).ok_or(AccessError::OutOfBounds)?;
         let allocation = &self.allocations[index];
@@ -236,7 +240,7 @@ impl Memory {
     }
 
     /// A device-side store of `N` bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store<const N: usize>(&mut self, address: u64, data: [u8; N]) -> Result<(), AccessError> {
         let index = self.find(address, N as u64).ok_or(AccessError::OutOfBounds)?;
         let allocation = &mut self.allocations[index];
@@ -281,6 +285,18 @@ mod tests {
         assert!(memory.read(a, &mut [0]).is_err());
         assert_ne!(memory.alloc(100).unwrap(), a);
         assert!(matches!(memory.alloc(900), Err(MemoryError::OutOfMemory { free: 800, .. })));
+    }
+
+    #[test]
+    fn the_nearest_allocation_is_named() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.nearest(5), "there are no allocations");
+        let a = memory.alloc(8 << 20).unwrap();
+        let b = memory.alloc(16).unwrap();
+        assert!(memory.nearest(a - 3).starts_with("3 bytes before the start of the 8388608 byte allocation"));
+        assert!(memory.nearest(a + (8 << 20)).starts_with("byte 8388608 of the 8388608 byte allocation"));
+        assert!(memory.nearest(b - 1).starts_with("1 bytes before the start of the 16 byte allocation"));
+        assert!(memory.nearest(b + 99).starts_with("byte 99 of the 16 byte allocation"));
     }
 
     #[test]

@@ -267,3 +267,84 @@ fn any_unordered(warps: u32, tick: u32, seen: &[u32; WARPS]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shadow() -> Shadow {
+        Shadow::new(64, 2, Rules { races: true, uninitialised: true })
+    }
+
+    /// The first lane of `warp` at the first word.
+    fn by(warp: usize) -> Access {
+        Access { warp, lane: 0, pc: 0, offset: 0, bytes: 4 }
+    }
+
+    fn kind(result: Result<(), Conflict>) -> Option<FaultKind> {
+        result.err().map(|conflict| conflict.kind)
+    }
+
+    #[test]
+    fn a_barrier_orders_only_those_who_meet() {
+        let mut shadow = shadow();
+        shadow.write(&by(0), Write::Store).unwrap();
+        shadow.join(0b011);
+        shadow.read(&by(1)).unwrap();
+        assert_eq!(kind(shadow.read(&by(2))), Some(FaultKind::ReadAfterWrite));
+        // Order is passed on: 0 before 1 before 2.
+        shadow.join(0b110);
+        shadow.read(&by(2)).unwrap();
+        // Warp 0 has met neither reader since they read.
+        assert_eq!(kind(shadow.write(&by(0), Write::Store)), Some(FaultKind::WriteAfterRead));
+        shadow.join(0b101);
+        assert_eq!(kind(shadow.write(&by(0), Write::Store)), None, "warp 1 read before it met warp 2");
+    }
+
+    #[test]
+    fn lanes_of_a_warp_are_ordered_by_its_own_ticks() {
+        let mut shadow = shadow();
+        let other = Access { lane: 1, ..by(0) };
+        shadow.write(&by(0), Write::Store).unwrap();
+        assert_eq!(kind(shadow.read(&other)), Some(FaultKind::ReadAfterWrite));
+        shadow.tick(0);
+        shadow.read(&other).unwrap();
+        assert_eq!(kind(shadow.write(&by(0), Write::Store)), Some(FaultKind::WriteAfterRead));
+        shadow.tick(0);
+        shadow.write(&by(0), Write::Store).unwrap();
+    }
+
+    #[test]
+    fn equal_values_and_atomics_do_not_race_with_their_like() {
+        let mut shadow = shadow();
+        shadow.write(&by(0), Write::Store).unwrap();
+        shadow.write(&by(1), Write::Same).unwrap();
+        assert_eq!(kind(shadow.write(&by(2), Write::Store)), Some(FaultKind::WriteAfterWrite));
+        shadow.join(0b111);
+        shadow.write(&by(0), Write::Atomic).unwrap();
+        shadow.write(&by(1), Write::Atomic).unwrap();
+        assert_eq!(kind(shadow.write(&by(2), Write::Store)), Some(FaultKind::WriteAfterWrite));
+        assert_eq!(kind(shadow.read(&by(2))), Some(FaultKind::ReadAfterWrite));
+    }
+
+    #[test]
+    fn a_copy_is_under_way_until_it_is_waited_for() {
+        let mut shadow = shadow();
+        shadow.write(&by(0), Write::CopyIssue).unwrap();
+        assert_eq!(kind(shadow.read(&by(0))), Some(FaultKind::PendingCopy));
+        assert_eq!(kind(shadow.write(&by(0), Write::Store)), Some(FaultKind::PendingCopy));
+        shadow.write(&by(0), Write::CopyDone).unwrap();
+        shadow.read(&by(0)).unwrap();
+        assert_eq!(kind(shadow.read(&by(1))), Some(FaultKind::ReadAfterWrite), "the wait is the copying thread's own");
+        shadow.join(0b11);
+        shadow.read(&by(1)).unwrap();
+    }
+
+    #[test]
+    fn a_reset_forgets_all() {
+        let mut shadow = shadow();
+        shadow.write(&by(0), Write::Store).unwrap();
+        shadow.reset();
+        assert_eq!(kind(shadow.read(&by(1))), Some(FaultKind::Uninitialised));
+    }
+}
