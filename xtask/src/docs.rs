@@ -5,8 +5,10 @@
 use std::ffi::OsStr;
 use std::fs;
 
-use crate::TASKS;
-use crate::workspace::{Outcome, cargo, no_faults, program, root, run as run_command};
+use serde_json::Value;
+
+use crate::workspace::{Outcome, cargo, no_faults, output, program, root, run as run_command};
+use crate::{TASKS, steps};
 
 /// A command of a document.
 pub(crate) struct Command {
@@ -17,13 +19,13 @@ pub(crate) struct Command {
 
 /// How a command is checked.
 #[derive(Debug, PartialEq)]
-enum Check {
+enum Check<'a> {
     /// It is run.
     Run,
-    /// It tests or measures: another step runs the tests, so only building is left to check here.
-    Build(String),
-    /// It would run this very check, or takes too long: it has to name a task.
-    Task(String),
+    /// It tests or measures, which other steps do: its packages and targets have to exist.
+    Names(Vec<&'a str>),
+    /// It would run this very check, or takes too long: it has to be a task, and the steps it selects have to exist.
+    Task(&'a str, Vec<&'a str>),
 }
 
 /// Checks README, `docs` and the README of the framework.
@@ -46,26 +48,55 @@ pub(crate) fn check() -> Outcome {
 
 fn check_command(text: &str) -> Outcome {
     match how(text) {
-        Check::Run => run_command(&mut program("sh", &["-c", text])),
-        Check::Build(arguments) => run_command(&mut cargo(&arguments)),
-        Check::Task(name) if TASKS.iter().any(|task| task.name == name) => {
-            println!("{text}: not run here");
-            Ok(())
+        Check::Run => return run_command(&mut program("sh", &["-c", text])),
+        Check::Names(arguments) => check_names(&arguments, &members()?)?,
+        Check::Task(name, arguments) => {
+            if !TASKS.iter().any(|task| task.name == name) {
+                return Err(format!("no task is called `{name}`").into());
+            }
+            if name == "test" {
+                steps::select(&arguments)?;
+            }
         }
-        Check::Task(name) => Err(format!("no task is called `{name}`").into()),
     }
+    println!("{text}: not run here");
+    Ok(())
 }
 
-fn how(text: &str) -> Check {
+fn how(text: &str) -> Check<'_> {
     let bare = text.split(" #").next().unwrap_or(text);
     let words: Vec<_> = bare.split_whitespace().collect();
     match words.as_slice() {
-        ["cargo", "xtask", task @ ("test" | "size"), ..] => Check::Task((*task).to_owned()),
-        ["cargo", rest @ ..] if matches!(rest, ["test" | "bench", ..]) => {
-            Check::Build(format!("{} --no-run --quiet", rest.join(" ")))
-        }
+        ["cargo", "xtask", task @ ("test" | "size"), arguments @ ..] => Check::Task(task, arguments.to_vec()),
+        ["cargo", "test" | "bench", arguments @ ..] => Check::Names(arguments.to_vec()),
         _ => Check::Run,
     }
+}
+
+/// The packages of the workspace, as cargo describes them.
+fn members() -> Outcome<Vec<Value>> {
+    let metadata: Value = serde_json::from_str(&output(&mut cargo("metadata --format-version 1 --no-deps"))?)?;
+    Ok(metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?.clone())
+}
+
+/// Checks that what `-p`, `--example`, `--bench` and `--test` name is there.
+fn check_names(arguments: &[&str], members: &[Value]) -> Outcome {
+    for pair in arguments.windows(2) {
+        let [option, name] = *pair else { continue };
+        let found = match option {
+            "-p" => members.iter().any(|package| package["name"] == name),
+            "--example" | "--bench" | "--test" => {
+                let kind = option.trim_start_matches('-');
+                let targets = members.iter().filter_map(|package| package["targets"].as_array()).flatten();
+                targets.into_iter().any(|target| target["name"] == name && target["kind"][0] == kind)
+            }
+            _ => true,
+        };
+        if !found {
+            return Err(format!("`{option} {name}` names nothing in this workspace").into());
+        }
+    }
+    Ok(())
 }
 
 fn documents() -> Outcome<Vec<String>> {
@@ -111,6 +142,8 @@ fn extract(text: &str) -> Vec<Command> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -124,9 +157,24 @@ mod tests {
 
     #[test]
     fn what_would_run_this_check_again_is_not_run() {
-        assert_eq!(how("cargo xtask test --list # all"), Check::Task("test".to_owned()));
-        assert_eq!(how("cargo test -p kernels # slow"), Check::Build("test -p kernels --no-run --quiet".to_owned()));
+        assert_eq!(how("cargo xtask test --list # all"), Check::Task("test", vec!["--list"]));
+        assert_eq!(how("cargo test -p kernels # slow"), Check::Names(vec!["-p", "kernels"]));
         assert_eq!(how("cargo xtask cuda-tools"), Check::Run);
         assert_eq!(how("cargo run -- --prompt '#1'"), Check::Run);
+    }
+
+    #[test]
+    fn names_have_to_exist() {
+        let members = [json!({"name": "a", "targets": [{"name": "b", "kind": ["bench"]}]})];
+        let holds = |text: &str| check_names(&text.split(' ').collect::<Vec<_>>(), &members).is_ok();
+        assert!(holds("-p a --bench b --quiet"));
+        assert!(!holds("-p b"));
+        assert!(!holds("-p a --example b"));
+    }
+
+    #[test]
+    fn steps_named_in_documents_have_to_exist() {
+        assert!(check_command("cargo xtask test --only format").is_ok());
+        assert!(check_command("cargo xtask test --only formt").is_err());
     }
 }

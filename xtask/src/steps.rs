@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::workspace::{Outcome, cargo, run as run_command};
 use crate::{answer, cuda_tools, dependencies, docs, invariants, text};
 
-struct Step {
+pub(crate) struct Step {
     name: &'static str,
     about: &'static str,
     run: fn() -> Outcome,
@@ -32,7 +32,7 @@ const STEPS: &[Step] = &[
 
 /// Runs all steps, or those that `--only` names, and reports every one that failed.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let Some(steps) = select(arguments)? else {
+    let Some(steps) = select(&arguments.iter().map(String::as_str).collect::<Vec<_>>())? else {
         for step in STEPS {
             println!("{:<12} {}", step.name, step.about);
         }
@@ -50,11 +50,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 }
 
 /// The steps to run; none if they are only to be listed.
-fn select(arguments: &[String]) -> Outcome<Option<Vec<&'static Step>>> {
+pub(crate) fn select(arguments: &[&str]) -> Outcome<Option<Vec<&'static Step>>> {
     let mut named = Vec::new();
-    let mut rest = arguments.iter();
+    let mut rest = arguments.iter().copied();
     while let Some(argument) = rest.next() {
-        match argument.as_str() {
+        match argument {
             "--list" => return Ok(None),
             "--only" => {
                 let name = rest.next().ok_or("--only needs the name of a step")?;
@@ -102,8 +102,7 @@ mod tests {
     use super::*;
 
     fn names(arguments: &[&str]) -> Result<Option<Vec<&'static str>>, String> {
-        let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
-        let steps = select(&arguments).map_err(|error| error.to_string())?;
+        let steps = select(arguments).map_err(|error| error.to_string())?;
         Ok(steps.map(|steps| steps.iter().map(|step| step.name).collect()))
     }
 
