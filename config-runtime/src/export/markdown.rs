@@ -41,15 +41,14 @@ pub fn markdown<S: ConfigNamespaces>() -> String {
 fn introduction(root: &Node, env_prefix: Option<&str>) -> Vec<String> {
     let mut paragraphs = paragraphs(root.doc).into_iter();
     let title = paragraphs.next().unwrap_or_else(|| "Settings".to_owned());
-    let (variable, environment) = match env_prefix {
-        Some(prefix) => (format!(" or the variable `{prefix}_CONFIG`"), "the environment before "),
-        None => (String::new(), ""),
+    let file = "The file is named by `--config FILE`";
+    let sources = match env_prefix {
+        Some(prefix) => format!(
+            "Flags win over the environment, the environment over the file, and the file over defaults. {file} or the \
+             variable `{prefix}_CONFIG`."
+        ),
+        None => format!("Flags win over the file, and the file over defaults. {file}."),
     };
-    let sources = format!(
-        "A flag goes before {}, {}the file before the default. The file is named by `--config FILE`{variable}.",
-        if env_prefix.is_some() { "the environment" } else { "the file" },
-        environment,
-    );
     let classes = "Defaults are written as in a TOML file. A `launch` setting is fixed when the program starts, a \
                    `load_time` setting once loading is done, and a `hot` setting may change while the program runs.";
     std::iter::once(format!("# {}", title.trim_end_matches('.')))

@@ -25,26 +25,31 @@ impl Node {
         let mut root = Self::new(String::new());
         root.doc = S::SCHEMA.doc;
         let table = Table::of::<S>();
-        let former = table.former.iter().map(|former| Former {
-            path: former.path,
-            now: match former.now {
-                Now::Alias(index) => {
-                    let info = table.entries[index].info;
-                    Successor::Leaf { path: info.path, shape: (info.ops.shape)(), deprecated: None }
-                }
-                Now::Replaced(replaced) => Successor::Leaf {
-                    path: replaced.target,
-                    shape: (replaced.ops.shape)(),
-                    deprecated: Some(replaced.deprecated),
+        let former: Vec<_> = table
+            .former
+            .iter()
+            .map(|former| Former {
+                path: former.path,
+                now: match former.now {
+                    Now::Alias(index) => {
+                        let info = table.entries[index].info;
+                        Successor::Leaf { path: info.path, shape: (info.ops.shape)(), deprecated: None }
+                    }
+                    Now::Replaced(replaced) => Successor::Leaf {
+                        path: replaced.target,
+                        shape: (replaced.ops.shape)(),
+                        deprecated: Some(replaced.deprecated),
+                    },
+                    Now::Retired(advice) => Successor::None { advice },
                 },
-                Now::Retired(advice) => Successor::None { advice },
-            },
-        });
+            })
+            .collect();
+        root.add(&S::SCHEMA, &mut table.entries.into_iter().map(|entry| entry.env));
+        // After the leaves, so that those come first.
         for former in former {
             let namespace = former.path.rsplit_once('.').map_or("", |(namespace, _)| namespace);
             root.descend(namespace).former.push(former);
         }
-        root.add(&S::SCHEMA, &mut table.entries.into_iter().map(|entry| entry.env));
         root
     }
 

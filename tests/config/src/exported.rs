@@ -18,7 +18,7 @@ use crate::{Device, Exec, Schedule, Service};
     derived(
         /// Rows of all pages.
         totals.rows: usize = rows(exec.kernel.block_rows, schedule.pages),
-        totals.reserved: usize = reserved(totals.factor) at_launch,
+        at_launch totals.reserved: usize = reserved(totals.factor),
     ),
     validate(enough(totals.factor, schedule.chunk)),
     retired(scalar.legacy = "it did nothing")
@@ -69,7 +69,7 @@ pub struct Kinds {
     #[config(ns = "unit", default = "250ms", range = Duration::from_millis(1)..=Duration::from_secs(60))]
     delay: Duration,
     /// A size within limits.
-    #[config(ns = "unit", default = 4096, range = ByteSize(1)..)]
+    #[config(ns = "unit", default = "4KiB", range = ByteSize(1)..)]
     block: ByteSize,
     /// Where to write.
     #[config(ns = "unit", default = "out/data")]
@@ -97,6 +97,7 @@ pub struct Kinds {
     /// Still read, not for long.
     #[config(ns = "own", default = 1, deprecated(since = "0.3", remove_in = "0.5"))]
     old: u32,
+    /// Half of the pairs.
     #[config(ns = "own", deprecated(since = "0.2", use = "own.pairs", map = double))]
     singles: u32,
 }
