@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod answer;
+mod config_docs;
 mod cuda_tools;
 mod dependencies;
 mod docs;
@@ -28,6 +29,11 @@ const TASKS: &[Task] = &[
         name: "cuda-tools",
         about: "fetch the CUDA run-time compiler into target/cuda-tools",
         run: |arguments| without(arguments, cuda_tools::run),
+    },
+    Task {
+        name: "docs",
+        about: "make docs/config from the engine's settings; --check shows what would change",
+        run: config_docs::run,
     },
     Task {
         name: "size",

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Outcome, cargo, run as run_command};
-use crate::{answer, cuda_tools, dependencies, docs, invariants, text};
+use crate::{answer, config_docs, cuda_tools, dependencies, docs, invariants, text};
 
 pub(crate) struct Step {
     name: &'static str,
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "tests", about: "unit and integration tests, and tests inside examples", run: tests },
     Step { name: "doctests", about: "Rust code in documentation", run: doctests },
     Step { name: "rustdoc", about: "documentation builds without a warning", run: rustdoc },
+    Step { name: "settings", about: "docs/config is what the engine's settings say", run: config_docs::check },
     Step { name: "docs", about: "shell commands in README and docs", run: docs::check },
 ];
 

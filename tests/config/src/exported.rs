@@ -66,7 +66,7 @@ pub struct Kinds {
     #[config(ns = "unit", default = "10.0.0.1")]
     resolver: IpAddr,
     /// A duration within limits.
-    #[config(ns = "unit", default = "250ms", range = Duration::from_millis(1)..=Duration::from_secs(60))]
+    #[config(ns = "unit", default = "250ms", range = Duration::from_millis(1)..=Duration::from_secs(30))]
     delay: Duration,
     /// A size within limits.
     #[config(ns = "unit", default = "4KiB", range = ByteSize(1)..)]
