@@ -10,7 +10,9 @@ use crate::model::{Child, Class, Function, Leaf, Namespace, Schema, Start};
 use crate::names;
 
 /// Flags that every program has.
-const TAKEN_FLAGS: [&str; 3] = ["config", "help", "version"];
+const TAKEN_FLAGS: [&str; 4] = ["config", "help", "profile", "version"];
+/// Top-level keys of files that are no settings.
+const TAKEN_NAMESPACES: [&str; 2] = ["include", "profile"];
 
 /// Notes every broken rule.
 ///
@@ -20,6 +22,7 @@ pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
     let mut leaves = Vec::new();
     collect(&schema.tree, &mut leaves);
     taken_flags(&leaves, errors);
+    taken_namespaces(&leaves, errors);
     duplicate_flags(&leaves, errors);
     former_names(&schema.tree, &leaves, errors);
     unknown_inputs(schema, &leaves, errors);
@@ -44,6 +47,17 @@ fn taken_flags(leaves: &[&Leaf], errors: &mut Accumulator) {
     for leaf in leaves.iter().filter(|leaf| TAKEN_FLAGS.contains(&leaf.flag.as_str())) {
         let text = format!("every program has a flag `--{}`; give this one `flag = \"...\"`", leaf.flag);
         fault(errors, leaf.ident.span(), text);
+    }
+}
+
+/// A namespace called `profile` could not be told from the profiles of a file.
+fn taken_namespaces(leaves: &[&Leaf], errors: &mut Accumulator) {
+    for leaf in leaves {
+        let top = leaf.path.split('.').next().unwrap_or_default();
+        if TAKEN_NAMESPACES.contains(&top) {
+            let text = format!("`{top}` has a meaning of its own in files; give the namespace another name");
+            fault(errors, leaf.ident.span(), text);
+        }
     }
 }
 
