@@ -121,10 +121,13 @@ impl<S: ConfigNamespaces> Context<S> {
         report: impl FnMut(Result<Vec<&'static str>, Errors>) + Send + 'static,
     ) -> std::io::Result<Watch> {
         let (stop, stopped) = mpsc::channel();
-        let watcher = Watcher { context: Arc::downgrade(&self.0), files: loader.files(), loader, report };
+        let files = loader.files();
+        // Looked at before this returns: what changes from now on is a change, however late the thread starts.
+        let first = look(&files);
+        let watcher = Watcher { context: Arc::downgrade(&self.0), files, loader, report };
         let thread = std::thread::Builder::new()
             .name("config-watch".to_owned())
-            .spawn(move || watcher.run(interval, &stopped))?;
+            .spawn(move || watcher.run(first, interval, &stopped))?;
         Ok(Watch { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -138,8 +141,7 @@ struct Watcher<S: ConfigNamespaces, F> {
 }
 
 impl<S: ConfigNamespaces, F: FnMut(Result<Vec<&'static str>, Errors>)> Watcher<S, F> {
-    fn run(mut self, interval: Duration, stopped: &mpsc::Receiver<()>) {
-        let mut applied = look(&self.files);
+    fn run(mut self, mut applied: Vec<Look>, interval: Duration, stopped: &mpsc::Receiver<()>) {
         let mut last = applied.clone();
         while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
             let found = look(&self.files);
