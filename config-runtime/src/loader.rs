@@ -13,7 +13,8 @@ use crate::facts::Facts;
 use crate::record::Record;
 use crate::resolved::Resolved;
 use crate::schema::ConfigNamespaces;
-use crate::source::{Candidates, cli, env, file};
+use crate::source::file::{Chosen, Files};
+use crate::source::{Candidates, cli, env};
 use crate::table::Table;
 
 #[derive(Clone)]
@@ -24,7 +25,12 @@ enum FileSource {
 
 /// Sources given one by one; nothing is read that was not given.
 ///
-/// Precedence is fixed, whatever the order of the calls: default < files in order < environment < flags.
+/// Precedence is fixed, whatever the order of the calls: default < files in order < environment < flags. Within a file:
+/// what it includes < its top level < its chosen profile. The format of a file is told by the ending of its name:
+/// `.toml`, `.yaml`, `.yml` or `.json`.
+///
+/// A loader can be used again and again: files are read anew each time, the environment and the arguments are those
+/// that were given.
 ///
 /// ```
 /// # use kitbag::ConfigNamespaces;
@@ -45,30 +51,29 @@ enum FileSource {
 /// ```
 #[must_use = "a loader does nothing until `record`, `resolve` or `load`"]
 pub struct Loader<S> {
+    sources: Sources,
+    schema: PhantomData<fn() -> S>,
+}
+
+#[derive(Clone, Default)]
+struct Sources {
     files: Vec<FileSource>,
+    profile: Option<String>,
     env: Vec<(OsString, OsString)>,
     args: Option<Vec<OsString>>,
     matches: Option<ArgMatches>,
     facts: Option<Facts>,
-    schema: PhantomData<fn() -> S>,
-}
-
-impl<S> Clone for Loader<S> {
-    fn clone(&self) -> Self {
-        Self {
-            files: self.files.clone(),
-            env: self.env.clone(),
-            args: self.args.clone(),
-            matches: self.matches.clone(),
-            facts: self.facts.clone(),
-            schema: PhantomData,
-        }
-    }
 }
 
 impl<S> Default for Loader<S> {
     fn default() -> Self {
-        Self { files: Vec::new(), env: Vec::new(), args: None, matches: None, facts: None, schema: PhantomData }
+        Self { sources: Sources::default(), schema: PhantomData }
+    }
+}
+
+impl<S> Clone for Loader<S> {
+    fn clone(&self) -> Self {
+        Self { sources: self.sources.clone(), schema: PhantomData }
     }
 }
 
@@ -80,91 +85,79 @@ impl<S: ConfigNamespaces> Loader<S> {
 
     /// Adds a file; later files override earlier ones, and `--config` comes last.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.files.push(FileSource::Path(path.into()));
+        self.sources.files.push(FileSource::Path(path.into()));
         self
     }
 
-    /// Adds text as if it were the file `name`.
+    /// Adds text as if it were the file `name`; what it includes is read from files beside `name`.
     pub fn text(mut self, name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
-        self.files.push(FileSource::Text { name: name.into(), text: text.into() });
+        self.sources.files.push(FileSource::Text { name: name.into(), text: text.into() });
+        self
+    }
+
+    /// Chooses a profile of the files, unless `--profile` or the variable `PREFIX_PROFILE` chooses another.
+    pub fn profile(mut self, name: impl Into<String>) -> Self {
+        self.sources.profile = Some(name.into());
         self
     }
 
     /// Adds environment variables; those without the schema's prefix are not looked at.
     pub fn env<K: Into<OsString>, V: Into<OsString>>(mut self, variables: impl IntoIterator<Item = (K, V)>) -> Self {
-        self.env.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self.sources.env.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
         self
     }
 
     /// The command line, program name first.
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.args = Some(args.into_iter().map(Into::into).collect());
+        self.sources.args = Some(args.into_iter().map(Into::into).collect());
         self
     }
 
     /// The matches of a command of the program's own, to which [`ConfigNamespaces::augment`] added the flags.
     pub fn matches(mut self, matches: &ArgMatches) -> Self {
-        self.matches = Some(matches.clone());
+        self.sources.matches = Some(matches.clone());
         self
     }
 
     /// The facts that rules use instead of this machine's.
     pub fn facts(mut self, facts: Facts) -> Self {
-        self.facts = Some(facts);
+        self.sources.facts = Some(facts);
         self
     }
 
-    fn gather(&mut self) -> (Record<S>, Candidates) {
+    fn gather(&self) -> (Record<S>, Candidates) {
         let table = Arc::new(Table::of::<S>());
         let mut candidates = Candidates::new(&table);
-        let matches = match self.args.take().map(cli::parse::<S>) {
+        let matches = match self.sources.args.clone().map(cli::parse::<S>) {
             Some((matches, errors)) => {
                 candidates.errors.append(errors);
                 matches
             }
-            None => self.matches.take(),
+            None => self.sources.matches.clone(),
         };
-        self.read_files(&table, matches.as_ref(), &mut candidates);
-        env::read(&table, &self.env, &mut candidates);
+        let files = self.sources.read_files(&table, matches.as_ref(), &mut candidates);
+        env::read(&table, &self.sources.env, &mut candidates);
         if let Some(matches) = &matches {
             cli::read(&table, matches, &mut candidates);
         }
+        candidates.excuse_missing();
         let given = std::mem::take(&mut candidates.of_leaf);
         let mut record = Record::new(table, given);
+        record.files = files;
         record.warnings = std::mem::take(&mut candidates.warnings);
         (record, candidates)
     }
 
-    /// Paths of the files it reads.
+    /// The files that a load reads, includes too, also those that it cannot read: what to watch.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files
-            .iter()
-            .filter_map(|source| match source {
-                FileSource::Path(path) => Some(path.clone()),
-                FileSource::Text { .. } => None,
-            })
-            .collect()
-    }
-
-    fn read_files(&mut self, table: &Table, matches: Option<&ArgMatches>, candidates: &mut Candidates) {
-        let variable = env::config_variable(table);
-        let from_env = self.env.iter().find(|(name, _)| variable.as_deref().is_some_and(|variable| name == variable));
-        // The flag replaces the variable, as for every setting.
-        let named = matches.and_then(cli::config_file).or_else(|| from_env.map(|(_, path)| PathBuf::from(path)));
-        self.files.extend(named.map(FileSource::Path));
-        for source in &self.files {
-            match source {
-                FileSource::Path(path) => file::read(table, path, candidates),
-                FileSource::Text { name, text } => file::read_text(table, name, text, candidates),
-            }
-        }
+        self.gather().0.files
     }
 
     /// What the sources say, before any rule runs.
     ///
     /// # Errors
     /// Everything that cannot be read, together.
-    pub fn record(mut self) -> Result<Record<S>, Errors> {
+    pub fn record(&self) -> Result<Record<S>, Errors> {
         let (record, candidates) = self.gather();
         candidates.errors.check(record)
     }
@@ -173,12 +166,12 @@ impl<S: ConfigNamespaces> Loader<S> {
     ///
     /// # Errors
     /// Everything that is wrong in any source or rule.
-    pub fn resolve(mut self) -> Result<Resolved<S>, Errors> {
+    pub fn resolve(&self) -> Result<Resolved<S>, Errors> {
         let (record, candidates) = self.gather();
         if candidates.errors.is_help() {
             return Err(candidates.errors);
         }
-        let facts = self.facts.take().unwrap_or_else(Facts::of_this_machine);
+        let facts = self.sources.facts.clone().unwrap_or_else(Facts::of_this_machine);
         Resolved::of(record, &facts, &candidates.refused, candidates.errors)
     }
 
@@ -186,7 +179,41 @@ impl<S: ConfigNamespaces> Loader<S> {
     ///
     /// # Errors
     /// Everything that is wrong in any source or rule.
-    pub fn load(self) -> Result<Context<S>, Errors> {
+    pub fn load(&self) -> Result<Context<S>, Errors> {
         self.resolve().map(Resolved::publish)
+    }
+}
+
+impl Sources {
+    fn read_files(&self, table: &Table, matches: Option<&ArgMatches>, candidates: &mut Candidates) -> Vec<PathBuf> {
+        // A flag replaces the variable, as for every setting.
+        let (_, config) = self.variable(env::config_variable(table)).unzip();
+        let config = matches.and_then(cli::config_file).or_else(|| config.map(PathBuf::from));
+        let chosen = matches.and_then(cli::profile).or_else(|| {
+            let (by, name) = self.variable(env::profile_variable(table))?;
+            // An empty variable chooses none.
+            let name = name.to_string_lossy().into_owned();
+            (!name.is_empty()).then_some(Chosen { name, by })
+        });
+        let by_program = || Some(Chosen { name: self.profile.clone()?, by: "Loader::profile".to_owned() });
+        let chosen = chosen.or_else(by_program);
+        let mut files = Files::new(table, chosen.as_ref(), candidates);
+        for source in &self.files {
+            match source {
+                FileSource::Path(path) => files.file(path),
+                FileSource::Text { name, text } => files.text(name, text),
+            }
+        }
+        if let Some(path) = config {
+            files.file(&path);
+        }
+        files.finish()
+    }
+
+    /// A variable with its name, if it is given.
+    fn variable(&self, name: Option<String>) -> Option<(String, &OsString)> {
+        let name = name?;
+        let (_, value) = self.env.iter().find(|(known, _)| *known == *name)?;
+        Some((name, value))
     }
 }

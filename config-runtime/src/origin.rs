@@ -15,6 +15,7 @@ pub enum Origin {
         function: &'static str,
     },
     /// A file.
+    #[non_exhaustive]
     File {
         /// Its path as given.
         path: PathBuf,
@@ -22,6 +23,8 @@ pub enum Origin {
         line: usize,
         /// From 1, in characters.
         column: usize,
+        /// The profile within the file, unless the value stands at its top level.
+        profile: Option<String>,
     },
     /// An environment variable.
     Env {
@@ -80,7 +83,10 @@ impl Origin {
     /// Whether both came from one source, where a leaf is given once.
     pub(crate) fn is_same_source(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::File { path: one, .. }, Self::File { path: two, .. }) => one == two,
+            // A profile is a source of its own, and a file read twice says the same twice.
+            (Self::File { path: one, profile: of_one, .. }, Self::File { path: two, profile: of_two, .. }) => {
+                one == two && of_one == of_two && self != other
+            }
             (Self::Env { .. }, Self::Env { .. }) | (Self::Flag { .. }, Self::Flag { .. }) => true,
             _ => false,
         }
@@ -92,7 +98,10 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::Rule { function } => write!(f, "rule `{function}`"),
-            Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Self::File { path, line, column, profile } => {
+                write!(f, "{}:{line}:{column}", path.display())?;
+                profile.iter().try_for_each(|profile| write!(f, " (profile {profile})"))
+            }
             Self::Env { variable } => f.write_str(variable),
             Self::Flag { flag } => f.write_str(flag),
             Self::Snapshot => f.write_str("snapshot"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{ConfigError, Errors};
@@ -22,17 +23,25 @@ pub struct Record<S> {
     /// For each leaf the values given, lowest precedence first.
     pub(crate) candidates: Vec<Vec<(Origin, Erased)>>,
     pub(crate) warnings: Vec<ConfigError>,
+    pub(crate) files: Vec<PathBuf>,
     schema: PhantomData<fn() -> S>,
 }
 
 impl<S: ConfigNamespaces> Record<S> {
     pub(crate) fn new(table: Arc<Table>, candidates: Vec<Vec<(Origin, Erased)>>) -> Self {
-        Self { table, candidates, warnings: Vec::new(), schema: PhantomData }
+        Self { table, candidates, warnings: Vec::new(), files: Vec::new(), schema: PhantomData }
     }
 
     /// Deprecated names in use, each with what to use instead.
     pub fn warnings(&self) -> &[ConfigError] {
         &self.warnings
+    }
+
+    /// The files that were read, lowest precedence first: those given, `--config` and all that they include. A watcher
+    /// watches these. Texts given by [`Loader::text`](crate::Loader::text) are not among them.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Applies defaults, rules and checks. Pure: the same record and facts give the same values.

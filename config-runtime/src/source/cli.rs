@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use super::file::Chosen;
 use super::{Candidates, Given};
 use crate::error::{ConfigError, Errors};
 use crate::origin::Origin;
@@ -15,28 +16,35 @@ use crate::table::{Entry, Former, Name, Now, Table};
 
 /// Id and name of the flag that names the configuration file.
 const CONFIG: &str = "config";
+/// Id and name of the flag that chooses a profile.
+const PROFILE: &str = "profile";
 /// Prefix of the ids of `--no-…` arguments, so that they never meet a leaf's path.
 const NEGATED: &str = "no:";
 /// The same for former names.
 const FORMER: &str = "former:";
 
-/// Adds one argument per leaf, and `--config`.
+/// Adds one argument per leaf, `--config` and `--profile`.
 pub(crate) fn augment<S: ConfigNamespaces>(command: Command) -> Command {
     let table = Table::of::<S>();
     let file = Arg::new(CONFIG)
         .long(CONFIG)
         .value_name("FILE")
-        .help(match super::env::config_variable(&table) {
-            Some(variable) => format!("Read settings from this TOML file [env: {variable}]"),
-            None => "Read settings from this TOML file".to_owned(),
-        })
+        .help(bootstrap_help("Read settings from this file (TOML, YAML or JSON)", super::env::config_variable(&table)))
         .value_parser(clap::value_parser!(PathBuf));
+    let profile = Arg::new(PROFILE)
+        .long(PROFILE)
+        .value_name("NAME")
+        .help(bootstrap_help("Use this profile of the files", super::env::profile_variable(&table)));
     let leaves = table.entries.iter().filter(|entry| !entry.is_derived());
-    command.arg(file).args(leaves.flat_map(arguments)).args(table.former.iter().filter_map(|former| {
+    command.arg(file).arg(profile).args(leaves.flat_map(arguments)).args(table.former.iter().filter_map(|former| {
         let taken = |entry: &Entry| !entry.is_derived() && entry.info.flag == former.flag;
         // An alias may have the flag that its leaf still has.
         (!table.entries.iter().any(taken)).then(|| former_argument(former))
     }))
+}
+
+fn bootstrap_help(text: &str, variable: Option<String>) -> String {
+    variable.map_or_else(|| text.to_owned(), |variable| format!("{text} [env: {variable}]"))
 }
 
 /// A former flag: read, or refused with advice, but not shown.
@@ -154,6 +162,11 @@ fn describe(error: &clap::Error) -> ConfigError {
 /// The file named by `--config`.
 pub(crate) fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
     matches.get_one::<PathBuf>(CONFIG).cloned()
+}
+
+/// The profile named by `--profile`.
+pub(crate) fn profile(matches: &ArgMatches) -> Option<Chosen> {
+    matches.get_one::<String>(PROFILE).map(|name| Chosen { name: name.clone(), by: format!("--{PROFILE}") })
 }
 
 /// Takes the values given as flags; what was not given is not a candidate.

@@ -13,6 +13,11 @@ pub(crate) fn config_variable(table: &Table) -> Option<String> {
     table.env_prefix.map(|prefix| format!("{prefix}_CONFIG"))
 }
 
+/// The variable that names the profile.
+pub(crate) fn profile_variable(table: &Table) -> Option<String> {
+    table.env_prefix.map(|prefix| format!("{prefix}_PROFILE"))
+}
+
 /// Reads every variable under the prefix. The names are computed from the schema, so an unknown one is an error.
 pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates: &mut Candidates) {
     let prefix = table.env_prefix.map(|prefix| format!("{prefix}_"));
@@ -23,7 +28,7 @@ pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates
         if !under_prefix && table.name_of_variable(name).is_none() {
             continue;
         }
-        if Some(name) == config_variable(table).as_deref() {
+        if [config_variable(table), profile_variable(table)].iter().flatten().any(|known| known == name) {
             continue;
         }
         let Some(found) = table.name_of_variable(name) else {

@@ -19,6 +19,8 @@ pub(crate) struct Candidates {
     /// Leaves for which some source gave a value that was refused; they are not "missing" as well.
     pub(crate) refused: Vec<bool>,
     pub(crate) errors: Errors,
+    /// Some file could not be read, so what it sets is not known.
+    pub(crate) damaged: bool,
     /// Deprecated names in use.
     pub(crate) warnings: Vec<ConfigError>,
 }
@@ -42,6 +44,16 @@ impl Candidates {
             refused: vec![false; leaves],
             errors: Errors::default(),
             warnings: Vec::new(),
+            damaged: false,
+        }
+    }
+
+    /// If a file could not be read, leaves that nothing sets may be set there: they are not missing.
+    pub(crate) fn excuse_missing(&mut self) {
+        if self.damaged {
+            for (refused, given) in self.refused.iter_mut().zip(&self.of_leaf) {
+                *refused |= given.is_empty();
+            }
         }
     }
 

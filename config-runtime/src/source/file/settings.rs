@@ -1,0 +1,114 @@
+//! Matches what a file says with the settings of the schema.
+
+use std::path::Path;
+
+use super::document::{Content, Entry, Node, Position};
+use crate::error::ConfigError;
+use crate::origin::Origin;
+use crate::source::{Candidates, Given};
+use crate::suggest::did_you_mean;
+use crate::table::{Name, Now, Table};
+
+/// A tree of settings in one file: its top level or one of its profiles.
+pub(super) struct Settings<'a> {
+    pub(super) table: &'a Table,
+    pub(super) path: &'a Path,
+    pub(super) profile: Option<&'a str>,
+    pub(super) candidates: &'a mut Candidates,
+}
+
+impl Settings<'_> {
+    pub(super) fn read(&mut self, prefix: &str, entries: &[Entry]) {
+        for Entry { key, at, value } in entries {
+            if key.contains('.') {
+                self.dotted(prefix, key, *at);
+                continue;
+            }
+            let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            match (self.table.name_of_path(&path), &value.content) {
+                (Some(Name::Leaf(index)), _) if self.table.entries[index].is_derived() => {
+                    let problem = "this value is derived from others and cannot be set";
+                    self.error(*at, ConfigError::new(problem).leaf(path));
+                }
+                (Some(name), _) => self.give(&name, value),
+                (None, Content::Table { entries, .. }) if self.table.is_namespace(&path) => self.read(&path, entries),
+                (None, Content::Damaged) => {}
+                (None, _) => self.unknown(&path, *at, value),
+            }
+        }
+    }
+
+    fn give(&mut self, name: &Name<'_>, node: &Node) {
+        let leaf = match name {
+            Name::Leaf(index) => Some(*index),
+            Name::Former(former) => match &former.now {
+                Now::Alias(index) => Some(*index),
+                Now::Replaced(replaced) => self.table.index(replaced.target),
+                Now::Retired(_) => None,
+            },
+        };
+        let origin = self.origin(node.at);
+        match node.value() {
+            Ok(value) => self.candidates.give(self.table, name, origin, Given::Value(&value)),
+            Err(Some(problem)) => {
+                let is_secret = leaf.is_some_and(|index| self.is_secret(index));
+                let problem = if is_secret { "no value can be made of what is given" } else { &problem };
+                self.candidates.give(self.table, name, origin, Given::Unreadable(problem));
+            }
+            Err(None) => {
+                if let Some(index) = leaf {
+                    self.candidates.refused[index] = true;
+                }
+            }
+        }
+    }
+
+    fn is_secret(&self, index: usize) -> bool {
+        (self.table.entries[index].info.ops.is_secret)()
+    }
+
+    fn unknown(&mut self, path: &str, at: Position, value: &Node) {
+        if self.table.is_namespace(path) {
+            let is_below = |leaf: &str| leaf.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+            let leaves = 0..self.table.entries.len();
+            let has_secret =
+                leaves.into_iter().any(|index| is_below(self.table.entries[index].info.path) && self.is_secret(index));
+            // What was meant for a secret is not shown either.
+            let found = match value.value() {
+                Ok(value) if !has_secret => format!(", found {}", value.describe()),
+                _ => String::new(),
+            };
+            let problem = format!("`{path}` is a namespace, so a table is expected{found}");
+            self.error(at, ConfigError::new(problem));
+            return;
+        }
+        let known: Vec<_> = match &value.content {
+            Content::Table { .. } => self.table.namespaces.iter().map(|(path, _)| *path).collect(),
+            _ => self.table.settable_paths().collect(),
+        };
+        // A leaf in the wrong table is found by its last segment.
+        let last = path.rsplit('.').next().unwrap_or(path);
+        let elsewhere = known.iter().find(|known| known.rsplit('.').next() == Some(last));
+        let hint = match elsewhere {
+            Some(known) => Some(format!("did you mean `{known}`?")),
+            None => did_you_mean(path, known.iter().copied()),
+        };
+        self.error(at, ConfigError::new(format!("no setting is called `{path}`")).hint(hint));
+    }
+
+    /// A quoted key with dots would be a second way to write a setting, which a repeated key could hide behind.
+    fn dotted(&mut self, prefix: &str, key: &str, at: Position) {
+        let place = if prefix.is_empty() { "at the top".to_owned() } else { format!("in `{prefix}`") };
+        let hint = key.split_once('.').map(|(table, rest)| format!("write a table `{table}` that holds `{rest}`"));
+        self.error(at, ConfigError::new(format!("no key has a dot, and `{key}` stands {place}")).hint(hint));
+    }
+
+    fn error(&mut self, at: Position, error: ConfigError) {
+        let origin = self.origin(at);
+        self.candidates.errors.push(error.given_by(&origin));
+    }
+
+    fn origin(&self, Position { line, column }: Position) -> Origin {
+        Origin::File { path: self.path.to_owned(), line, column, profile: self.profile.map(str::to_owned) }
+    }
+}
