@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kitbag::{ByteSize, ConfigNamespaces, Errors, Facts, Loader, Origin};
+use kitbag::{ByteSize, ConfigNamespaces, Errors, Facts, Loader, Origin, Secret};
 
 /// A service.
 #[derive(ConfigNamespaces)]
@@ -46,6 +46,9 @@ struct Args {
     /// Weights by name.
     #[config(ns = "http.client", default = "")]
     weights: BTreeMap<String, u32>,
+    /// Number that opens the door.
+    #[config(ns = "door", secret)]
+    pin: Option<Secret<u32>>,
 }
 
 fn total(queue: usize) -> usize {
@@ -649,6 +652,21 @@ fn numbers_out_of_reach_are_errors() {
     }
     for scalar in ["inf", "nan", "-inf"] {
         assert!(faults("a.toml", &format!("pool.share = {scalar}"))[0].contains("pool.share: expected a number"));
+    }
+}
+
+#[test]
+fn what_was_meant_for_a_secret_is_not_shown() {
+    let digits = "7".repeat(50);
+    for text in [
+        format!("door.pin = {digits}"),
+        "door.pin = 77777777777".to_owned(),
+        "door.pin = '777'".to_owned(),
+        "door = 777".to_owned(),
+        format!("[profile.p]\ndoor.pin = {digits}"),
+    ] {
+        let found = faults("a.toml", &text);
+        assert!(found.len() == 1 && !found[0].contains("777"), "{found:?}");
     }
 }
 
