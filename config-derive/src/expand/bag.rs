@@ -58,7 +58,8 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
         }
 
         #[automatically_derived]
-        #[allow(deprecated)]
+        // The list of leaves is a constant, however long; nothing of it is on the stack.
+        #[allow(deprecated, clippy::large_stack_arrays)]
         impl ::kitbag::Bag for #bag {
             const INFO: ::kitbag::NamespaceInfo = #info;
 
