@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod answer;
+mod budget;
 mod config_docs;
 mod cuda_tools;
 mod dependencies;
@@ -34,6 +35,11 @@ const TASKS: &[Task] = &[
         name: "docs",
         about: "make docs/config from the engine's settings; --check shows what would change",
         run: config_docs::run,
+    },
+    Task {
+        name: "budget",
+        about: "time the compilation of 543 settings, beside clap-derive and serde-derive",
+        run: |arguments| without(arguments, budget::run),
     },
     Task {
         name: "size",

@@ -1,0 +1,140 @@
+//! Ranks and groups against configured widths.
+
+use config_scale::Args;
+use config_scale::topology::{Groups, Placement, Ranks, Topology};
+use kitbag::{ConfigNamespaces, Context};
+
+/// An engine of `tp` ranks with these attention and expert widths.
+fn engine(tp: usize, attn: (usize, usize), moe: (usize, usize)) -> Context<Args> {
+    Args::for_test(|o| {
+        o.model().model_path("dummy");
+        let mut p = o.parallel();
+        p.tp_size(tp).attn_dp_size(attn.0).attn_cp_size(attn.1).ep_size(moe.0).moe_dp_size(moe.1);
+    })
+}
+
+fn groups(tp: usize, attn_tp: usize, attn_cp: usize, moe_ep: usize) -> Groups {
+    let members = |count: usize| (0..count).collect();
+    Groups {
+        world: members(tp),
+        tp: members(tp),
+        pp: members(1),
+        attn_tp: members(attn_tp),
+        attn_cp: members(attn_cp),
+        moe_ep: members(moe_ep),
+        ..Groups::default()
+    }
+}
+
+fn at(world_rank: usize) -> Placement {
+    Placement { world_rank, dp_rank: None, gpu_id: Some(world_rank) }
+}
+
+/// TP, attention DP and CP; then DP, CP and TP of each rank.
+type Shape<'a> = (usize, usize, usize, &'a [(usize, usize, usize)]);
+
+#[test]
+fn attention_ranks_of_five_shapes() {
+    // Worked by hand.
+    let shapes: [Shape; 5] = [
+        (8, 1, 1, &[(0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4), (0, 0, 5), (0, 0, 6), (0, 0, 7)]),
+        (8, 2, 1, &[(0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3), (1, 0, 0), (1, 0, 1), (1, 0, 2), (1, 0, 3)]),
+        (8, 2, 2, &[(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]),
+        (8, 8, 1, &[(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0), (5, 0, 0), (6, 0, 0), (7, 0, 0)]),
+        (
+            16,
+            4,
+            2,
+            &[
+                (0, 0, 0),
+                (0, 0, 1),
+                (0, 1, 0),
+                (0, 1, 1),
+                (1, 0, 0),
+                (1, 0, 1),
+                (1, 1, 0),
+                (1, 1, 1),
+                (2, 0, 0),
+                (2, 0, 1),
+                (2, 1, 0),
+                (2, 1, 1),
+                (3, 0, 0),
+                (3, 0, 1),
+                (3, 1, 0),
+                (3, 1, 1),
+            ],
+        ),
+    ];
+    let mut positions = 0;
+    for (tp, dp, cp, expected) in shapes {
+        let cfg = engine(tp, (dp, cp), (1, 1));
+        for (rank, expected) in expected.iter().enumerate() {
+            let built = Topology::build(&cfg.pin(), &at(rank), groups(tp, tp / dp / cp, cp, 1)).expect("it fits");
+            let ranks = &built.ranks;
+            assert_eq!((ranks.attn_dp, ranks.attn_cp, ranks.attn_tp), *expected, "rank {rank} of {tp}, {dp}, {cp}");
+            assert_eq!((ranks.tp, ranks.pp, ranks.launch_world, built.gpu_id), (rank, 0, rank, Some(rank)));
+            positions += 1;
+        }
+    }
+    assert_eq!(positions, 48);
+}
+
+#[test]
+fn expert_and_pipeline_ranks() {
+    let cfg = Args::for_test(|o| {
+        o.model().model_path("dummy");
+        let mut p = o.parallel();
+        p.tp_size(8).ep_size(2).moe_dp_size(2).pp_size(2).dcp_size(4).ep_join_rank_offset(16);
+    });
+    // World 16 + 8 + 5: stage 1, TP rank 5 = MoE (DP 1, EP 0, TP 1).
+    let ranks = Ranks::of(cfg.pin().parallel(), &at(29));
+    assert_eq!((ranks.pp, ranks.tp), (1, 5));
+    assert_eq!((ranks.moe_dp, ranks.moe_ep, ranks.moe_tp), (1, 0, 1));
+    assert_eq!((ranks.dcp, ranks.attn_dcp), (1, 1));
+    // Without DCP its rank is 0; experts narrower than context parallelism follow it.
+    let cfg = engine(8, (1, 2), (4, 1));
+    let ranks = Ranks::of(cfg.pin().parallel(), &at(5));
+    assert_eq!((ranks.attn_cp, ranks.moe_dp, ranks.attn_dcp), (1, 1, 0));
+}
+
+#[test]
+fn every_violation_is_reported_together() {
+    let cfg = engine(8, (2, 2), (4, 2));
+    let now = cfg.pin();
+    let mut ranks = Ranks::of(now.parallel(), &at(3));
+    ranks.attn_tp = 2;
+    ranks.moe_ep = 4;
+    let error = Topology::stated("laying out a draft", &now, ranks, groups(4, 2, 2, 4), None).expect_err("it does not");
+    let expected = [
+        "attn_tp_rank = 2 is not below attn_tp_size = 2",
+        "moe_ep_rank = 4 is not below moe_ep_size = 4",
+        "tp_rank = 3 is not (attn_dp_rank·attn_cp + attn_cp_rank)·attn_tp + attn_tp_rank = (0·2 + 1)·2 + 2",
+        "group tp has 4 members, tp_size = 8",
+    ];
+    assert_eq!(error.violations, expected);
+    assert!(error.to_string().starts_with("laying out a draft: "));
+}
+
+#[test]
+fn widths_that_do_not_divide_are_refused_where_they_are_configured() {
+    let errors = Args::loader()
+        .args(["scale", "--model-path", "m", "--tp-size", "8", "--attn-dp-size", "3", "--ep-size", "5", "--dp-size=2"])
+        .load()
+        .expect_err("8 is no multiple of 3");
+    let text = errors.to_string();
+    assert_eq!(errors.iter().count(), 3, "{text}");
+    for part in ["attn_dp_size = 3", "ep_size = 5", "dp_size = 2", "tp_size = 8"] {
+        assert!(text.contains(part), "{text}");
+    }
+    // An override is held against the same rules.
+    let cfg = engine(8, (1, 1), (1, 1));
+    let refused = cfg.override_with("odd", |o| {
+        o.parallel().ep_size(3);
+    });
+    assert!(refused.is_err());
+    // A topology that a child context states as a whole is one.
+    let child = cfg.child("draft", |o| {
+        o.parallel().tp_size(2);
+    });
+    assert_eq!(*child.expect("2 ranks").pin().parallel().attn_tp_size(), 2);
+}
