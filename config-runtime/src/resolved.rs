@@ -73,7 +73,8 @@ impl<S: ConfigNamespaces> Resolved<S> {
 
     /// Declares what a loaded artefact forces, before anything reads the settings.
     ///
-    /// Consumes the value: after [`publish`](Self::publish) there is nothing left to declare on.
+    /// Rules follow: an `auto` leaf that nobody set is computed anew from what is declared. Consumes the value: after
+    /// [`publish`](Self::publish) there is nothing left to declare on.
     ///
     /// # Errors
     /// A value out of range or a broken cross-field rule.
@@ -89,12 +90,29 @@ impl<S: ConfigNamespaces> Resolved<S> {
 
     /// The same with further declarations, whose values are known to be in range.
     pub(crate) fn with_declared(mut self, declared: Vec<Declaration>) -> Result<Self, Errors> {
-        let edit: Vec<_> = declared.iter().map(|(_, index, value)| (*index, Arc::clone(value))).collect();
-        let (table, values) = (&self.record.table, &self.values);
-        self.values = settle(table, values, values, &edit, &self.facts, Recompute::All)?;
-        for (origin, index, value) in &declared {
-            self.record.candidates[*index].push((origin.clone(), Arc::clone(value)));
+        let table = Arc::clone(&self.record.table);
+        let candidates = &mut self.record.candidates;
+        let by_rule = |given: &[(Origin, Erased)]| matches!(given.last(), Some((Origin::Rule { .. }, _)));
+        // What a rule chose is chosen anew: what it follows from may be what is declared.
+        let settled = self.values.iter().zip(&*candidates);
+        let mut next: Vec<_> = settled.map(|(value, given)| (!by_rule(given)).then(|| Arc::clone(value))).collect();
+        for (_, index, value) in &declared {
+            next[*index] = Some(Arc::clone(value));
         }
+        let mut errors = Errors::default();
+        errors.extend(table.compute(&mut next, &self.facts));
+        errors.extend(table.validate(&next, &self.facts));
+        errors.check(())?;
+        for (given, value) in candidates.iter_mut().zip(&next) {
+            if let (Some((Origin::Rule { .. }, chosen)), Some(value)) = (given.last_mut(), value) {
+                *chosen = Arc::clone(value);
+            }
+        }
+        for (origin, index, value) in &declared {
+            candidates[*index].push((origin.clone(), Arc::clone(value)));
+        }
+        // Without an error every leaf has a value.
+        self.values = next.into_iter().flatten().collect();
         self.declared.extend(declared);
         Ok(self)
     }
