@@ -19,6 +19,9 @@ use crate::value::Value;
 
 /// The effective values of a context, overrides included, for a child process of the same program.
 ///
+/// Derived values that are fixed at launch or publish go along, so that both processes agree on a capacity; the others
+/// are computed from what was sent.
+///
 /// Serialise it with any serde format and hand it over a channel that others cannot read: **it holds secrets in the
 /// clear**. `Debug` shows none.
 ///
@@ -62,10 +65,11 @@ impl Snapshot {
         }
         let mut candidates = Candidates::new(&table);
         for (path, value) in &self.leaves {
-            match table.index(path).filter(|index| !table.entries[*index].is_derived()) {
+            match table.index(path).filter(|index| table.entries[*index].is_sent()) {
                 Some(index) => candidates.add(index, Origin::Snapshot, table.entries[index].parse_value(value)),
                 None => {
-                    candidates.errors.push(ConfigError::new(format!("no setting is called `{path}`")).at("snapshot"))
+                    let error = ConfigError::new(format!("no setting is called `{path}`"));
+                    candidates.errors.push(error.at("snapshot"));
                 }
             }
         }
@@ -88,7 +92,7 @@ impl<S: ConfigNamespaces> Context<S> {
     pub fn snapshot(&self) -> Snapshot {
         let table = self.table();
         let pinned = self.pinned();
-        let leaves = table.entries.iter().zip(pinned.values()).filter(|(entry, _)| !entry.is_derived());
+        let leaves = table.entries.iter().zip(pinned.values()).filter(|(entry, _)| entry.is_sent());
         let leaves = leaves.map(|(entry, value)| (entry.info.path.to_owned(), value.to_raw_value()));
         Snapshot { schema: table.fingerprint().to_string(), leaves: leaves.collect() }
     }

@@ -38,6 +38,11 @@ impl Entry {
         self.info.class == Class::Derived
     }
 
+    /// Whether another process must be told its value: it cannot be computed there from the other leaves.
+    pub(crate) fn is_sent(&self) -> bool {
+        !self.is_derived() || self.info.policy != Policy::Live
+    }
+
     /// Whether its derived value is computed anew on this occasion.
     fn follows(&self, recompute: Recompute) -> bool {
         self.is_derived()
@@ -259,9 +264,9 @@ impl Table {
         self.namespaces.iter().any(|(namespace, _)| leads_to(namespace)) || former()
     }
 
-    /// Fills in computed values whose inputs are known: derived ones, and `auto` leaves that nobody set.
+    /// Fills in computed values whose inputs are known: derived ones and `auto` leaves that nobody set.
     pub(crate) fn compute(&self, values: &mut [Option<Erased>], facts: &Facts) -> Vec<ConfigError> {
-        self.run(values, facts, |index, values| self.entries[index].is_derived() || values[index].is_none())
+        self.run(values, facts, |index, values| values[index].is_none())
     }
 
     /// Computes derived values anew as far as this is an occasion for them to follow; the others keep the value they
