@@ -14,6 +14,9 @@ pub mod contributing {}
 #[doc = include_str!("../../../docs/cuda.md")]
 pub mod cuda {}
 
+#[doc = include_str!("../../../docs/incidents.md")]
+pub mod incidents {}
+
 #[doc = include_str!("../../../docs/surface.md")]
 pub mod surface {}
 
