@@ -164,6 +164,9 @@ pub struct Validation {
     pub run: for<'a> fn(&Inputs<'a>) -> Result<(), String>,
 }
 
+/// A leaf's own check: why a value is refused.
+pub(crate) type Check = fn(&Erased) -> Result<(), String>;
+
 /// What can be done with a leaf's value without knowing its type.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
@@ -178,7 +181,7 @@ pub struct LeafOps {
     pub samples: fn() -> Vec<Erased>,
     pub is_secret: fn() -> bool,
     /// The leaf's own check.
-    pub validate: Option<fn(&Erased) -> Result<(), String>>,
+    pub(crate) validate: Option<Check>,
     /// Whether a value lies in the declared range.
     pub in_range: Option<fn(&Erased) -> bool>,
 }

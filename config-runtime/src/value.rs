@@ -29,6 +29,14 @@ pub enum Value {
 }
 
 impl Value {
+    /// The value as it is given in a flag: text without quotes.
+    pub(crate) fn plain(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// What this is in a user's words, for "expected …, found …".
     #[must_use]
     pub fn describe(&self) -> String {

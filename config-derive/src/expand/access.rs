@@ -10,8 +10,9 @@ pub(super) fn accessor(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
     let vis = &expansion.schema.vis;
     let (ident, doc) = (&leaf.ident, &leaf.doc);
     let (returned, body) = read(leaf, &quote!('_));
-    // Under the feature every read becomes a warning that names its leaf, for a census by `cargo check`.
-    let census = cfg!(feature = "census").then(|| {
+    // Under this cfg every read becomes a warning that names its leaf: `RUSTFLAGS="--cfg kitbag_census" cargo check` is
+    // a census of all reads. Not a cargo feature, because `--all-features` would then warn of every read.
+    let census = cfg!(kitbag_census).then(|| {
         let note = format!("kitbag census: {}", leaf.path);
         quote!(#[deprecated(note = #note)])
     });

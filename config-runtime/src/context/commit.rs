@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::epoch::{Epoch, Pinned};
 use super::history::{Change, HISTORY};
@@ -160,8 +159,7 @@ fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, what: &str) {
             *lock(&inner.shared.sources) = Arc::new(sources);
         }
         let number = new.number;
-        inner.current.store(new);
-        inner.version.store(number, Ordering::Release);
+        inner.current.store(new, number);
         changed.push(inner);
     }
     for inner in changed {

@@ -14,7 +14,6 @@ mod scope;
 mod subscription;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub use ambient::Entered;
@@ -48,8 +47,6 @@ pub struct Context<S: ConfigNamespaces>(Arc<Inner<S>>);
 
 struct Inner<S: ConfigNamespaces> {
     current: Published<Epoch<S>>,
-    /// Number of the current epoch, stored after it: a reader that sees it finds that epoch or a newer one.
-    version: AtomicU64,
     state: Mutex<State>,
     children: Mutex<Vec<(String, Weak<Inner<S>>)>>,
     subscribers: Subscribers<S>,
@@ -128,7 +125,7 @@ impl<S: ConfigNamespaces> Context<S> {
     /// Number of the current epoch: 0 at publish, one more with every commit.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.0.version.load(Ordering::Acquire)
+        self.0.current.number()
     }
 
     /// Every leaf with its effective value, in schema order. Secrets are redacted.
@@ -150,8 +147,7 @@ impl<S: ConfigNamespaces> Context<S> {
 impl<S: ConfigNamespaces> Inner<S> {
     fn new(shared: Arc<Shared>, state: State, epoch: Epoch<S>) -> Self {
         Self {
-            current: Published::new(epoch),
-            version: AtomicU64::new(0),
+            current: Published::new(epoch, 0),
             state: Mutex::new(state),
             children: Mutex::default(),
             subscribers: Subscribers::default(),

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{Context, Inner, Pinned};
 use crate::role::Everything;
@@ -43,7 +42,7 @@ impl<S: ConfigNamespaces> Reader<S> {
     /// The newest epoch.
     #[inline]
     pub fn now(&mut self) -> &S::Pin<Everything> {
-        if self.inner.version.load(Ordering::Acquire) != self.number {
+        if self.inner.current.number() != self.number {
             self.refresh();
         }
         &self.pin

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -167,7 +166,7 @@ impl<S: ConfigNamespaces> Subscription<S> {
     }
 
     fn update(&self, inner: &Arc<Inner<S>>) -> Option<Update<S>> {
-        if inner.version.load(Ordering::Acquire) == self.seen.number {
+        if inner.current.number() == self.seen.number {
             return None;
         }
         Some(Update { old: Arc::clone(&self.seen), new: inner.current.load() })

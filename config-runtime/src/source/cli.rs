@@ -89,7 +89,11 @@ fn help(entry: &Entry) -> String {
     let summary = info.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let mut notes = Vec::new();
     match info.start {
-        Start::Default { text, .. } => notes.push(format!("default: {text}")),
+        // The value as a user would write it, not as the schema does.
+        Start::Default { text, make } => notes.push(match make() {
+            Ok(value) => format!("default: {}", value.to_value().plain()),
+            Err(_) => format!("default: {text}"),
+        }),
         Start::Computed(computation) => notes.push(format!("default: by rule `{}`", computation.function)),
         Start::Required if (info.ops.when_absent)().is_none() => notes.push("required".to_owned()),
         Start::Required => {}

@@ -33,15 +33,32 @@ type Setters = ArgsSetters<kitbag::ChildContext>;
 
 #[test]
 fn flipping_each_leaf_changes_the_key_if_and_only_if_it_was_read() {
-    let flips: [(&str, fn(&mut Setters)); 8] = [
-        ("schedule.page_size", |o| drop(o.schedule().page_size(32))),
-        ("schedule.chunk", |o| drop(o.schedule().chunk(64))),
-        ("exec.device", |o| drop(o.exec().device(config_tests::Device::Cpu))),
-        ("exec.kernel.block_rows", |o| drop(o.exec().kernel().block_rows(32))),
-        ("exec.kernel.eager", |o| drop(o.exec().kernel().eager(false))),
-        ("service.title", |o| drop(o.service().title("other"))),
-        ("service.temperature", |o| drop(o.service().temperature(1.0))),
-        ("log.level", |o| drop(o.log().level(9))),
+    type Flip = (&'static str, fn(&mut Setters));
+    let flips: [Flip; 8] = [
+        ("schedule.page_size", |o| {
+            o.schedule().page_size(32);
+        }),
+        ("schedule.chunk", |o| {
+            o.schedule().chunk(64);
+        }),
+        ("exec.device", |o| {
+            o.exec().device(config_tests::Device::Cpu);
+        }),
+        ("exec.kernel.block_rows", |o| {
+            o.exec().kernel().block_rows(32);
+        }),
+        ("exec.kernel.eager", |o| {
+            o.exec().kernel().eager(false);
+        }),
+        ("service.title", |o| {
+            o.service().title("other");
+        }),
+        ("service.temperature", |o| {
+            o.service().temperature(1.0);
+        }),
+        ("log.level", |o| {
+            o.log().level(9);
+        }),
     ];
     let cfg = Args::for_test(|_| {});
     let build = |now: &ArgsRecording| {
