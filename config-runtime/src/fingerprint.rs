@@ -71,15 +71,25 @@ pub trait Recording<S: ConfigNamespaces>: From<Pinned<S>> {
 }
 
 /// What something built from configuration has read: its cache key, and the means to tell that it is stale.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Captured {
     leaves: Vec<usize>,
     paths: Vec<&'static str>,
+    /// What was read; secrets, of which the fingerprint says nothing, are compared too.
+    values: Vec<Erased>,
     fingerprint: Fingerprint,
 }
 
+impl PartialEq for Captured {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(one, two): (&Erased, &Erased)| one.same(&**two);
+        self.paths == other.paths && self.values.iter().zip(&other.values).all(same)
+    }
+}
+
 impl Captured {
-    /// Key of exactly the leaves read: it changes if and only if one of them does.
+    /// Key of exactly the leaves read: it changes if and only if one of them does. Of a secret it says only that it was
+    /// read.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
@@ -90,9 +100,25 @@ impl Captured {
     }
 
     /// Whether every leaf read still has the value that was read.
+    ///
+    /// ```
+    /// # use kitbag::{ConfigNamespaces, Secret};
+    /// # #[derive(ConfigNamespaces)]
+    /// # struct Args {
+    /// #     /// Token of the store.
+    /// #     #[config(ns = "store", secret, hot)]
+    /// #     token: Secret<String>,
+    /// # }
+    /// let cfg = Args::for_test(|o| { o.store().token(Secret::new("old".to_owned())); });
+    /// let (_client, captured) = cfg.capture(|now| now.store().token().expose().clone());
+    /// assert!(captured.is_current(&cfg));
+    /// cfg.override_permanently("rotated", |o| { o.store().token(Secret::new("new".to_owned())); })?;
+    /// assert!(!captured.is_current(&cfg));
+    /// # Ok::<(), kitbag::Errors>(())
+    /// ```
     pub fn is_current<S: ConfigNamespaces>(&self, context: &Context<S>) -> bool {
-        let now = Fingerprint::of_leaves(context.table(), context.pinned().values(), self.leaves.iter().copied());
-        now == self.fingerprint
+        let now = context.pinned();
+        self.leaves.iter().zip(&self.values).all(|(index, read)| now.values()[*index].same(&**read))
     }
 }
 
@@ -126,8 +152,9 @@ impl<S: ConfigNamespaces> Context<S> {
         let leaves: Vec<usize> = reads.0.borrow().clone();
         let table = self.table();
         let paths = leaves.iter().map(|index| table.entries[*index].info.path).collect();
+        let values = leaves.iter().map(|index| Erased::clone(&pinned.values()[*index])).collect();
         let fingerprint = Fingerprint::of_leaves(table, pinned.values(), leaves.iter().copied());
-        (built, Captured { leaves, paths, fingerprint })
+        (built, Captured { leaves, paths, values, fingerprint })
     }
 
     /// Fingerprint of all effective values except secrets and leaves marked `cache_key = false`.
