@@ -11,8 +11,8 @@ fn format(cfg: &Context<Engine>) -> LoadFormat {
     cfg.pin().model().load_format()
 }
 
-/// Incident 36 (revert 32100, third fault): the draft's load format was written to the bag, and its loader read the record,
-/// so the draft was loaded as the target was. Here each loader is handed the context of its own model.
+/// Incident 36 (revert 32100, third fault): the draft's load format was written to the bag, and its loader read the
+/// record, so the draft was loaded as the target was. Here each loader is handed the context of its own model.
 #[test]
 fn each_loader_sees_the_format_of_its_own_model() {
     let target = loader("[spec]\ndraft_load_format = \"dummy\"").load().unwrap();
@@ -22,8 +22,8 @@ fn each_loader_sees_the_format_of_its_own_model() {
     assert_eq!(format(&unset), LoadFormat::Remote, "without a format of its own it reads the target's");
 }
 
-/// Incident 37 (PR 33239): a factory ran one step before the scope that was to hold for it. Here there is no scope to be
-/// early for: the factory's argument is the draft's context.
+/// Incident 37 (PR 33239): a factory ran one step before the scope that was to hold for it. Here there is no scope to
+/// be early for: the factory's argument is the draft's context.
 #[test]
 fn a_factory_is_handed_what_it_builds_from() {
     struct Loading(LoadFormat);
@@ -34,8 +34,8 @@ fn a_factory_is_handed_what_it_builds_from() {
     assert_eq!((for_target.0, for_draft.0), (LoadFormat::Auto, LoadFormat::Remote));
 }
 
-/// Incidents 38 and 39 (review of the reverted change): building a draft published the record again and lost the target's
-/// resolved number format; and the draft read the target's. Here neither touches the other, in either order.
+/// Incidents 38 and 39 (review of the reverted change): building a draft published the record again and lost the
+/// target's resolved number format; and the draft read the target's. Here neither touches the other, in either order.
 #[test]
 fn target_and_draft_keep_their_number_formats() {
     let resolved = loader("[spec]\ndraft_kv_dtype = \"bf16\"").resolve().unwrap().declare("checkpoint", |o| {
@@ -50,8 +50,8 @@ fn target_and_draft_keep_their_number_formats() {
     assert_eq!((target.values(), target.epoch()), (before, 0), "building a draft leaves no trace");
 }
 
-/// Incident 40 (PR 35022): the draft's record was copied before late decisions had been taken. Here it follows the target
-/// and differs only in what it shadows.
+/// Incident 40 (PR 35022): the draft's record was copied before late decisions had been taken. Here it follows the
+/// target and differs only in what it shadows.
 #[test]
 fn a_late_decision_of_the_target_is_seen_by_the_draft() {
     let resolved = loader("[spec]\ncandidates = [4]").resolve().unwrap().declare("checkpoint", |o| {
@@ -95,8 +95,8 @@ fn a_decision_of_the_draft_does_not_reach_the_target() {
     assert_eq!((*target.pin().schedule().chunk(), target.epoch()), (2048, 0));
 }
 
-/// Incident 42: the draft had a constructor of its own that left out a gate; accepted length fell from 5.60 to 2.05 tokens
-/// and throughput by 41 to 46 %. Here one constructor serves both, and what each has read can be compared.
+/// Incident 42: the draft had a constructor of its own that left out a gate; accepted length fell from 5.60 to 2.05
+/// tokens and throughput by 41 to 46 %. Here one constructor serves both, and what each has read can be compared.
 #[test]
 fn target_and_draft_read_the_same_settings() {
     let target = loader("").load().unwrap();
@@ -113,8 +113,9 @@ fn target_and_draft_read_the_same_settings() {
     assert_ne!(built(&target), without_gate.leaves());
 }
 
-/// Incidents 43 and D16 (PR 40339): a scope stated part of a topology and the other widths stayed stale, or it was refused
-/// until every dependent width was stated by hand. Here the dependents follow, and what does not fit is refused.
+/// Incidents 43 and D16 (PR 40339): a scope stated part of a topology and the other widths stayed stale, or it was
+/// refused until every dependent width was stated by hand. Here the dependents follow, and what does not fit is
+/// refused.
 #[test]
 fn a_draft_states_a_width_and_the_dependents_follow() {
     let target = loader("[parallel]\ntp = 8\nattn_dp = 2\nep = 4").load().unwrap();
@@ -136,8 +137,9 @@ fn a_draft_states_a_width_and_the_dependents_follow() {
     assert!(errors.to_string().contains("2 ranks are no multiple of 4 x 1 expert ranks"), "{errors}");
 }
 
-/// Incident 44 (PRs 30549, 35024): buffers were sized from the width in use when they were built, and adaptation outgrew
-/// them. Active width and capacity are two values here: one follows, one is fixed at launch, and outgrowing it is refused.
+/// Incident 44 (PRs 30549, 35024): buffers were sized from the width in use when they were built, and adaptation
+/// outgrew them. Active width and capacity are two values here: one follows, one is fixed at launch, and outgrowing it
+/// is refused.
 #[test]
 fn buffers_are_sized_from_capacity() {
     let cfg = loader("[spec]\nsteps = 1\ncandidates = [1, 4]").load().unwrap();

@@ -37,7 +37,8 @@ fn two_engines_answer_for_themselves() {
 }
 
 /// Incident 45 (PR 31084): each tokenizer worker had a registry of adapters of its own, so a request was refused by the
-/// worker that had not loaded its adapter. Here a change is one epoch, and it can be waited for until all say they have it.
+/// worker that had not loaded its adapter. Here a change is one epoch, and it can be waited for until all say they have
+/// it.
 #[test]
 fn a_change_can_be_waited_for_until_every_worker_has_it() -> Result<(), Errors> {
     let cfg = Engine::for_test(|o| {
@@ -58,8 +59,8 @@ fn a_change_can_be_waited_for_until_every_worker_has_it() -> Result<(), Errors> 
     Ok(())
 }
 
-/// Incident 58 (PR 33171): restoring an empty slot left bags behind, stand-in records accepted any name, and tests passed or
-/// failed by their order. Here each test has a context of its own, made of real values, and there is no slot.
+/// Incident 58 (PR 33171): restoring an empty slot left bags behind, stand-in records accepted any name, and tests
+/// passed or failed by their order. Here each test has a context of its own, made of real values, and there is no slot.
 #[test]
 fn tests_with_contexts_of_their_own_do_not_meet() {
     let untouched = Engine::for_test(|_| {}).values();

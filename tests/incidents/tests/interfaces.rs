@@ -11,8 +11,8 @@ fn lines(errors: &Errors) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// Incident 53: a scan skipped a file that began with a byte-order mark, and counted less in silence. Nothing is scanned
-/// here; a settings file with such a mark is read whole, and what cannot be read is an error.
+/// Incident 53: a scan skipped a file that began with a byte-order mark, and counted less in silence. Nothing is
+/// scanned here; a settings file with such a mark is read whole, and what cannot be read is an error.
 #[test]
 fn a_byte_order_mark_hides_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -27,8 +27,8 @@ fn a_byte_order_mark_hides_nothing() {
     assert!(loader().file(&path).load().unwrap_err().to_string().contains("not UTF-8"));
 }
 
-/// Incident 54 (PR 36622): a memo of the model's parsed configuration sat beside the fields and was taken for one. What is
-/// published here is what the schema declares, on every surface.
+/// Incident 54 (PR 36622): a memo of the model's parsed configuration sat beside the fields and was taken for one. What
+/// is published here is what the schema declares, on every surface.
 #[test]
 fn the_schema_is_all_there_is() {
     let declared: Vec<_> = Engine::for_test(|_| {}).values().into_iter().map(|(path, _)| path).collect();
@@ -43,8 +43,9 @@ fn the_schema_is_all_there_is() {
     assert!(sent.iter().all(|path| declared.contains(&path.as_str())), "{sent:?}");
 }
 
-/// Incident 56 (Dynamo 13347, 13522, 13905, 14800): programs around the engine relied on private names and on assignment, and
-/// a stand-in object invented what was missing. Here an old file goes on to work or is refused in words; nothing is invented.
+/// Incident 56 (Dynamo 13347, 13522, 13905, 14800): programs around the engine relied on private names and on
+/// assignment, and a stand-in object invented what was missing. Here an old file goes on to work or is refused in
+/// words; nothing is invented.
 #[test]
 fn an_older_file_works_or_is_refused_in_words() {
     let old = "[schedule]\npage = 8\n[model]\npath = \"m\"\n";
@@ -62,8 +63,8 @@ fn an_older_file_works_or_is_refused_in_words() {
     assert!(serde_json::from_str::<Snapshot>("{\"leaves\":{}}").is_err());
 }
 
-/// Incident 57 (PRs 33238, 36254): four readbacks were put together in four places; one lacked a fallback that had been taken,
-/// one said "none" for a value that was in use. Here all of them read one epoch.
+/// Incident 57 (PRs 33238, 36254): four readbacks were put together in four places; one lacked a fallback that had been
+/// taken, one said "none" for a value that was in use. Here all of them read one epoch.
 #[test]
 fn all_readbacks_say_the_same() {
     let cfg = loader().text("engine.toml", "[spec]\ncandidates = [4]\n").load().unwrap();
@@ -87,8 +88,8 @@ fn all_readbacks_say_the_same() {
     assert_eq!(cfg.fingerprint(), received.fingerprint());
 }
 
-/// Issue 38550 and the code beside it: a switch could not be turned off in a file, `false` was dropped, `--config=file` was
-/// ignored, and an unknown key got the argument parser's general complaint.
+/// Issue 38550 and the code beside it: a switch could not be turned off in a file, `false` was dropped, `--config=file`
+/// was ignored, and an unknown key got the argument parser's general complaint.
 #[test]
 fn files_say_everything_that_flags_can() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,9 +9,9 @@ fn chunk(cfg: &Context<Engine>) -> usize {
     *cfg.pin().schedule().chunk()
 }
 
-/// Incidents D1, D2 and D9: a restored snapshot kept stamps and permanent overrides made after it (rank 3 became 5, page
-/// size stayed 64 with an empty log), and stamps survived a second publication. Here a pinned epoch and a snapshot are
-/// values, and a republish that drops overrides leaves none.
+/// Incidents D1, D2 and D9: a restored snapshot kept stamps and permanent overrides made after it (rank 3 became 5,
+/// page size stayed 64 with an empty log), and stamps survived a second publication. Here a pinned epoch and a snapshot
+/// are values, and a republish that drops overrides leaves none.
 #[test]
 fn a_snapshot_does_not_change_afterwards() {
     let cfg = Engine::for_test(|_| {});
@@ -34,8 +34,8 @@ fn a_snapshot_does_not_change_afterwards() {
     assert_eq!(cfg.explain("schedule.max_prefill").unwrap().steps().count(), 1, "nor does explain claim it");
 }
 
-/// Incident D3: a permanent override made inside a scope of the same leaf vanished with the scope, while log and readback
-/// went on to claim it. Here both are layers, and what is claimed is what is read.
+/// Incident D3: a permanent override made inside a scope of the same leaf vanished with the scope, while log and
+/// readback went on to claim it. Here both are layers, and what is claimed is what is read.
 #[test]
 fn a_permanent_override_inside_a_scope_survives_it() {
     let cfg = Engine::for_test(|_| {});
@@ -62,8 +62,8 @@ fn a_permanent_override_inside_a_scope_survives_it() {
     }
 }
 
-/// Incident D4: scopes that ended out of order wrote back what they had saved and corrupted the base (1 became 2). Here each
-/// is a layer of its own; every order of four ends at the base, and on the way the newest that is left holds.
+/// Incident D4: scopes that ended out of order wrote back what they had saved and corrupted the base (1 became 2). Here
+/// each is a layer of its own; every order of four ends at the base, and on the way the newest that is left holds.
 #[test]
 fn scopes_end_in_any_order() {
     fn orders(left: &[usize]) -> Vec<Vec<usize>> {
@@ -109,8 +109,9 @@ fn derived_values_follow_overrides_of_their_inputs() {
     assert!(!extra(&cfg));
 }
 
-/// Incident D6: an override took any value for any leaf, "banana" for a number among them. A wrong type does not compile
-/// (`ui/fail/wrong_choice_or_type.rs`); a value out of range is refused, by every form of change, and changes nothing.
+/// Incident D6: an override took any value for any leaf, "banana" for a number among them. A wrong type does not
+/// compile (`ui/fail/wrong_choice_or_type.rs`); a value out of range is refused, by every form of change, and changes
+/// nothing.
 #[test]
 fn an_override_is_checked_like_a_source() {
     let cfg = Engine::for_test(|_| {});
@@ -134,8 +135,8 @@ fn an_override_is_checked_like_a_source() {
     assert_eq!((*cfg.pin().spec().steps(), cfg.epoch()), (1, 0));
 }
 
-/// Incident D8: inside a scope the getter said 4 and the flat read 8, and derived names were known to one of them only. Here
-/// accessor, read by name, explain and listing read one epoch, scopes and derived values included.
+/// Incident D8: inside a scope the getter said 4 and the flat read 8, and derived names were known to one of them only.
+/// Here accessor, read by name, explain and listing read one epoch, scopes and derived values included.
 #[test]
 fn all_ways_of_reading_agree_inside_a_scope() {
     let cfg = Engine::for_test(|o| {
@@ -156,8 +157,8 @@ fn all_ways_of_reading_agree_inside_a_scope() {
     assert_eq!(*cfg.pin().spec().width(), 8);
 }
 
-/// Incident D11: a reset left scoped overrides behind. Here there is nothing to reset: a context goes, its overrides with
-/// it, and one that starts afterwards does not see the guards that are still about.
+/// Incident D11: a reset left scoped overrides behind. Here there is nothing to reset: a context goes, its overrides
+/// with it, and one that starts afterwards does not see the guards that are still about.
 #[test]
 fn nothing_of_a_context_outlives_it() {
     let first = Engine::for_test(|_| {});
@@ -179,8 +180,8 @@ fn nothing_of_a_context_outlives_it() {
     assert_eq!((chunk(&second), second.epoch()), (2048, 0));
 }
 
-/// Incident D12: the log of overrides grew by one entry with every switch of an adaptive setting. Here history is bounded
-/// and a permanent override of a leaf replaces the one before.
+/// Incident D12: the log of overrides grew by one entry with every switch of an adaptive setting. Here history is
+/// bounded and a permanent override of a leaf replaces the one before.
 #[test]
 fn memory_is_flat_over_many_switches() {
     let cfg = Engine::for_test(|o| {
@@ -215,8 +216,8 @@ fn every_value_lies_in_its_bag() {
     assert!(lies_in(now.spec(), &*now.spec().width()));
 }
 
-/// Incident 59: a fixture was restored when the garbage collector came by, which un-published the configuration in the middle
-/// of another test. Here a guard ends where its owner ends, by return or by panic.
+/// Incident 59: a fixture was restored when the garbage collector came by, which un-published the configuration in the
+/// middle of another test. Here a guard ends where its owner ends, by return or by panic.
 #[test]
 fn a_guard_ends_with_its_owner() {
     let cfg = Engine::for_test(|_| {});

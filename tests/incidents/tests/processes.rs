@@ -44,9 +44,9 @@ fn adaptive() -> Context<Engine> {
     cfg
 }
 
-/// Incidents 2 and 32 (PRs 35023, 34094): workers of five kinds read before they had published, and published what their own
-/// environment said; overrides made before the spawn were lost. Here a worker is sent the settled values with overrides, and
-/// its environment has no say.
+/// Incidents 2 and 32 (PRs 35023, 34094): workers of five kinds read before they had published, and published what
+/// their own environment said; overrides made before the spawn were lost. Here a worker is sent the settled values with
+/// overrides, and its environment has no say.
 #[test]
 fn a_worker_runs_with_what_it_was_sent() {
     let cfg = adaptive();
@@ -55,8 +55,8 @@ fn a_worker_runs_with_what_it_was_sent() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n{}\n", cfg.fingerprint(), values(&cfg)));
 }
 
-/// Incident 44 once more: a worker that starts after adaptation sized its buffers from the width in use by then. What is
-/// fixed at launch is sent with the rest, so that a capacity is the same in every process.
+/// Incident 44 once more: a worker that starts after adaptation sized its buffers from the width in use by then. What
+/// is fixed at launch is sent with the rest, so that a capacity is the same in every process.
 #[test]
 fn what_was_fixed_at_launch_is_the_same_in_a_worker() {
     let cfg = adaptive();
@@ -68,8 +68,8 @@ fn what_was_fixed_at_launch_is_the_same_in_a_worker() {
     assert_eq!(worker.snapshot(), cfg.snapshot());
 }
 
-/// Incident 32: resolution read and wrote the environment at eight places, so that a second one saw another. Here what is not
-/// handed to the loader is not read.
+/// Incident 32: resolution read and wrote the environment at eight places, so that a second one saw another. Here what
+/// is not handed to the loader is not read.
 #[test]
 fn resolution_reads_the_environment_it_is_handed() {
     let variables = [("INCIDENT_SCHEDULE_CHUNK", "96"), ("PATH", "/bin")];
@@ -80,8 +80,8 @@ fn resolution_reads_the_environment_it_is_handed() {
     assert_eq!(*without.pin().schedule().chunk(), 2048);
 }
 
-/// Incidents 31 and 56 (the gateway's wheels): two builds that did not know of each other's settings talked. A snapshot of
-/// another schema is refused, as a damaged one is, in words.
+/// Incidents 31 and 56 (the gateway's wheels): two builds that did not know of each other's settings talked. A snapshot
+/// of another schema is refused, as a damaged one is, in words.
 #[test]
 fn a_worker_of_another_build_refuses() {
     let mut snapshot: BTreeMap<String, serde_json::Value> = serde_json::from_str(&sent(&adaptive())).unwrap();

@@ -56,8 +56,8 @@ fn what_is_handed_in_is_what_is_read() {
     assert_ne!(handed_in.fingerprint(), live.fingerprint());
 }
 
-/// Incidents 7 and D10: publication in steps failed half-way and left the new record, bags and role installed. Here it is
-/// one swap: a refused republish leaves every value, the epoch and the history as they were.
+/// Incidents 7 and D10: publication in steps failed half-way and left the new record, bags and role installed. Here it
+/// is one swap: a refused republish leaves every value, the epoch and the history as they were.
 #[test]
 fn a_failed_publication_leaves_nothing_behind() {
     let cfg = loader("[parallel]\ntp = 8").load().unwrap();

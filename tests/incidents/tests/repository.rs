@@ -20,8 +20,8 @@ fn stems(folder: &str, extension: &str) -> BTreeSet<String> {
     matching.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// Incident 60: a failed check of expectations ran again in a state that the first run had changed, and passed. What runs
-/// the tests here, runs them once, and nothing tells trybuild to write what it should compare.
+/// Incident 60: a failed check of expectations ran again in a state that the first run had changed, and passed. What
+/// runs the tests here, runs them once, and nothing tells trybuild to write what it should compare.
 #[test]
 fn ci_neither_retries_nor_rewrites() {
     let root = package().join("../..");

@@ -7,8 +7,8 @@ fn loader(text: &str) -> Loader<Engine> {
     Engine::loader().facts(Facts::for_test()).text("engine.toml", text)
 }
 
-/// Incident 20 (PR 35907): resolution edited its own input, so a second one halved the chunk again (8192, 4096, 2048) and
-/// scaled a ratio twice. Here the same record gives the same values, and resolving settled values changes nothing.
+/// Incident 20 (PR 35907): resolution edited its own input, so a second one halved the chunk again (8192, 4096, 2048)
+/// and scaled a ratio twice. Here the same record gives the same values, and resolving settled values changes nothing.
 #[test]
 fn resolving_twice_is_resolving_once() {
     let text = "[schedule]\nchunk = 8192\n[parallel]\ntp = 4\nattn_dp = 2";
@@ -37,8 +37,8 @@ fn what_a_rule_chose_is_not_taken_for_the_operators_choice() {
     assert_eq!(chosen.explain("exec.linear.kernel").unwrap().steps().last(), Some(("--kernel", "\"fa3\"")));
 }
 
-/// Incident 22: resolution overwrote fields, so that neither a readback nor a second resolution could see the input. Here
-/// the input stays in the chain behind a value, whatever came later.
+/// Incident 22: resolution overwrote fields, so that neither a readback nor a second resolution could see the input.
+/// Here the input stays in the chain behind a value, whatever came later.
 #[test]
 fn the_input_is_still_there_after_everything_else() {
     let sources = || loader("[serving]\nparser = \"auto\"\n[schedule]\nchunk = 100").args(["engine", "--chunk", "200"]);
@@ -59,8 +59,8 @@ fn the_input_is_still_there_after_everything_else() {
     assert_eq!(format!("{:?}", sources().record().unwrap()), record);
 }
 
-/// Incident 23 (PR 37195): what an embedding program had declared before resolution was cleared by it. Here it is a source
-/// like others, named in explain, or a declaration, of which later ones do not clear earlier ones.
+/// Incident 23 (PR 37195): what an embedding program had declared before resolution was cleared by it. Here it is a
+/// source like others, named in explain, or a declaration, of which later ones do not clear earlier ones.
 #[test]
 fn what_an_embedder_says_survives_resolution() {
     let embedded = loader("").text("embedder.toml", "[model]\npath = \"theirs\"").resolve().unwrap();
@@ -151,8 +151,8 @@ struct Speculative {
     algorithm: Algorithm,
 }
 
-/// Incident 26 (PRs 38236, 38246): an alias was mapped to the canonical name after the hooks that compared with it. Here
-/// spellings end where text is parsed, and a rule runs after its inputs, so rules see one name only.
+/// Incident 26 (PRs 38236, 38246): an alias was mapped to the canonical name after the hooks that compared with it.
+/// Here spellings end where text is parsed, and a rule runs after its inputs, so rules see one name only.
 #[test]
 fn an_alias_is_the_name_before_any_rule_runs() {
     let spelt = |name: &str| {
@@ -165,8 +165,8 @@ fn an_alias_is_the_name_before_any_rule_runs() {
     assert_eq!(by_path("[schedule]\npage = 8"), by_path("[schedule]\npage_size = 8"));
 }
 
-/// Incident 27: passes were listed in one place and called in another, and the two differed. Here a rule is named at the
-/// leaf it gives a value to, and nowhere else; each runs, once.
+/// Incident 27: passes were listed in one place and called in another, and the two differed. Here a rule is named at
+/// the leaf it gives a value to, and nowhere else; each runs, once.
 #[test]
 fn every_rule_that_is_declared_runs() {
     let cfg = loader("").load().unwrap();
@@ -187,8 +187,8 @@ fn every_rule_that_is_declared_runs() {
     assert_eq!(ran, 15);
 }
 
-/// Incident 28: which backends exist depended on what had been imported by then. Here the choices are a type: help lists
-/// all of them, and there is no later.
+/// Incident 28: which backends exist depended on what had been imported by then. Here the choices are a type: help
+/// lists all of them, and there is no later.
 #[test]
 fn help_and_parser_know_the_same_choices() {
     let help = loader("").args(["engine", "--help"]).load().unwrap_err();
@@ -200,8 +200,9 @@ fn help_and_parser_know_the_same_choices() {
     assert!(errors.to_string().contains("did you mean `dummy`?"), "{errors}");
 }
 
-/// Incident 29, second half: of two decisions about one leaf the later one won, and nobody was told. Two rules for one leaf
-/// do not compile (`ui/fail/two_rules_for_one_leaf.rs`); of two declarations the later one holds and both are shown.
+/// Incident 29, second half: of two decisions about one leaf the later one won, and nobody was told. Two rules for one
+/// leaf do not compile (`ui/fail/two_rules_for_one_leaf.rs`); of two declarations the later one holds and both are
+/// shown.
 #[test]
 fn of_two_decisions_about_one_leaf_both_are_shown() {
     let first = loader("").resolve().unwrap().declare("architecture", |o| {
@@ -216,8 +217,8 @@ fn of_two_decisions_about_one_leaf_both_are_shown() {
     assert_eq!((steps[0].1, steps[1].1, explained.value()), ("8192", "4096", "4096"));
 }
 
-/// Incident 33 (PR 37086): one fact about the platform lived in several modules, and a test replaced one of them. Here the
-/// facts are one value, and all that depends on it turns with it.
+/// Incident 33 (PR 37086): one fact about the platform lived in several modules, and a test replaced one of them. Here
+/// the facts are one value, and all that depends on it turns with it.
 #[test]
 fn one_fact_turns_everything_that_depends_on_it() {
     let on = |cpus: usize| {

@@ -29,8 +29,8 @@ fn a_decision_taken_while_loading_reaches_every_reader() {
     );
 }
 
-/// Incident 10 (PR 33168): the mirror image, a gate written to the record while three readers used the bag and the draft
-/// did not inherit it.
+/// Incident 10 (PR 33168): the mirror image, a gate written to the record while three readers used the bag and the
+/// draft did not inherit it.
 #[test]
 fn a_gate_closed_while_loading_is_closed_for_the_draft_too() {
     let resolved = loader("").resolve().unwrap().declare("window attention", |o| {
@@ -80,8 +80,8 @@ fn everything_a_worker_builds_is_from_one_epoch() {
     assert_eq!(build(&cfg).buffer, 64, "the next one is built from what was changed");
 }
 
-/// Incident 15: a guard computed from one tier and a buffer from the other. A value that two places need is derived once
-/// and follows overrides for both.
+/// Incident 15: a guard computed from one tier and a buffer from the other. A value that two places need is derived
+/// once and follows overrides for both.
 #[test]
 fn guard_and_buffer_are_one_value() {
     let cfg = loader("[spec]\ncandidates = [8]").load().unwrap();
@@ -99,8 +99,8 @@ fn guard_and_buffer_are_one_value() {
     }
 }
 
-/// Incident 16 (PR 33170): some predicates over widths kept reading the record when the others moved to the bags. Here a
-/// draft with another topology answers all of them from its own widths.
+/// Incident 16 (PR 33170): some predicates over widths kept reading the record when the others moved to the bags. Here
+/// a draft with another topology answers all of them from its own widths.
 #[test]
 fn all_predicates_over_widths_move_together() {
     let predicates = |cfg: &Context<Engine>| {
@@ -148,8 +148,9 @@ mod vacuous {
     }
 }
 
-/// Incident 19: after a migration a test compared the raw value with itself. The emitted tests compare the wiring with the
-/// function called with the samples themselves, over at least one case for every derived value, and count the cases.
+/// Incident 19: after a migration a test compared the raw value with itself. The emitted tests compare the wiring with
+/// the function called with the samples themselves, over at least one case for every derived value, and count the
+/// cases.
 #[test]
 fn the_emitted_comparison_is_not_vacuous() {
     let derived = Engine::SCHEMA.children.iter().flat_map(|namespace| {

@@ -23,8 +23,9 @@ impl Topology {
     }
 }
 
-/// Incident 46: an event loop asked the live width before process groups existed and failed; and after an elastic change the
-/// configured one was taken for the live one. Here the first needs no groups, and the second is another type.
+/// Incident 46: an event loop asked the live width before process groups existed and failed; and after an elastic
+/// change the configured one was taken for the live one. Here the first needs no groups, and the second is another
+/// type.
 #[test]
 fn configured_and_live_widths_are_two_things() {
     let cfg = loader("[parallel]\ntp = 4").load().unwrap();
@@ -36,8 +37,8 @@ fn configured_and_live_widths_are_two_things() {
     assert_eq!((now.parallel().tp(), topology.live_ranks, topology.tp_rank), (4, 8, 3));
 }
 
-/// Incident 47 (PR 40070): one name stood for the ranks at launch and for the most there may be. The bare name is gone: it
-/// does not compile (`ui/fail/bare_name.rs`), and in a file it is refused with the names of the two.
+/// Incident 47 (PR 40070): one name stood for the ranks at launch and for the most there may be. The bare name is gone:
+/// it does not compile (`ui/fail/bare_name.rs`), and in a file it is refused with the names of the two.
 #[test]
 fn the_bare_name_is_refused_with_advice() {
     let cfg = loader("[parallel]\njoin_offset = 8\ntp = 4\nmax_ep = 16").load().unwrap();
@@ -46,8 +47,8 @@ fn the_bare_name_is_refused_with_advice() {
     assert!(errors.contains("parallel.world_size: this setting is gone: it meant two things"), "{errors}");
 }
 
-/// Incident 48 (PR 40071): a rank was read in a process that had never been placed. Ranks are no settings here: they come
-/// from a topology, which is built from widths and a place, and checked.
+/// Incident 48 (PR 40071): a rank was read in a process that had never been placed. Ranks are no settings here: they
+/// come from a topology, which is built from widths and a place, and checked.
 #[test]
 fn a_rank_comes_from_a_place() {
     let cfg = loader("[parallel]\ntp = 4\npp = 2").load().unwrap();
@@ -55,8 +56,8 @@ fn a_rank_comes_from_a_place() {
     assert_eq!(Topology::build(cfg.pin().parallel(), 8).err(), Some("rank 8 of 8".to_owned()));
 }
 
-/// Incident 49 (PR 36254): a launcher sized its groups from the raw record, where an unset width was nothing at all. Here a
-/// value that a rule settles is a number for every reader.
+/// Incident 49 (PR 36254): a launcher sized its groups from the raw record, where an unset width was nothing at all.
+/// Here a value that a rule settles is a number for every reader.
 #[test]
 fn a_launch_with_defaults_has_numbers_to_size_groups_from() {
     let now = loader("[parallel]\ntp = 4\npp = 2").load().unwrap().pin();
@@ -64,14 +65,16 @@ fn a_launch_with_defaults_has_numbers_to_size_groups_from() {
     assert_eq!((bundles, now.parallel().max_ep()), (8, None));
 }
 
-/// Incidents 50 and D7: one width was changed alone, 3 ranks under 8 of attention, because one of four forms of change skipped
-/// the checks. Here there is one way in: each form runs the same rules, shows all violations, and leaves all as it was.
+/// Incidents 50 and D7: one width was changed alone, 3 ranks under 8 of attention, because one of four forms of change
+/// skipped the checks. Here there is one way in: each form runs the same rules, shows all violations, and leaves all as
+/// it was.
 #[test]
 fn one_width_alone_is_refused_everywhere() {
     let cfg = loader("[parallel]\ntp = 8\nattn_dp = 2\nep = 4").load().unwrap();
     let before = (cfg.values(), cfg.epoch());
     let expected = "3 ranks are no multiple of 2 x 1 attention ranks; 3 ranks are no multiple of 4 x 1 expert ranks \
-                    (parallel.tp = 3, parallel.attn_dp = 2, parallel.attn_cp = 1, parallel.ep = 4, parallel.moe_dp = 1)";
+                    (parallel.tp = 3, parallel.attn_dp = 2, parallel.attn_cp = 1, parallel.ep = 4, \
+                    parallel.moe_dp = 1)";
     let text = "[parallel]\ntp = 3\nattn_dp = 2\nep = 4";
     let child = cfg.child("draft", |o| {
         o.parallel().tp(3);
