@@ -67,7 +67,9 @@ fn how(text: &str) -> Check<'_> {
     let bare = text.split(" #").next().unwrap_or(text);
     let words: Vec<_> = bare.split_whitespace().collect();
     match words.as_slice() {
-        ["cargo", "xtask", task @ ("test" | "size" | "budget"), arguments @ ..] => Check::Task(task, arguments.to_vec()),
+        ["cargo", "xtask", task @ ("test" | "size" | "budget"), arguments @ ..] => {
+            Check::Task(task, arguments.to_vec())
+        }
         ["cargo", "test" | "bench", arguments @ ..] => Check::Names(arguments.to_vec()),
         _ => Check::Run,
     }
