@@ -42,7 +42,8 @@ impl<S: ConfigNamespaces> Context<S> {
         let base = Arc::clone(&self.0.current.load().values);
         let mut layers = vec![Layer { id: 0, kind: Kind::Child, origin, edit, suspended: false }];
         // A child is launched here: values that are fixed at its launch are computed anew.
-        let values = solve(shared, &Before { base: &base, values: &base }, &mut layers, Mode::Refuse, Recompute::All)?;
+        let before = Before { base: &base, facts: &shared.sources().facts, values: &base };
+        let values = solve(shared, &before, &mut layers, Mode::Refuse, Recompute::All)?;
         let state = State::new(base, layers);
         let child = Arc::new(Inner::new(Arc::clone(shared), state, Epoch::first(values)));
         let mut children = lock(&self.0.children);

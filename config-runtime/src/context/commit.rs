@@ -8,6 +8,7 @@ use super::history::{Change, HISTORY};
 use super::layer::{Before, Kind, Layer, Mode, solve};
 use super::{Inner, Sources, lock};
 use crate::error::{ConfigError, Errors};
+use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::schema::ConfigNamespaces;
@@ -73,7 +74,8 @@ impl<S: ConfigNamespaces> Inner<S> {
         let persist = permanent(&draft.layers).count() != permanent_before
             || permanent(&draft.layers).any(|layer| layer.id == id);
         let mut steps = Vec::new();
-        self.prepare(draft, terms.mode, &mut steps)?;
+        let facts = draft.sources.as_ref().map_or_else(|| self.shared.sources().facts.clone(), |new| new.facts.clone());
+        self.prepare(draft, terms.mode, &facts, &mut steps)?;
         if terms.mode == Mode::Refuse {
             ask(&steps)?;
         }
@@ -85,10 +87,16 @@ impl<S: ConfigNamespaces> Inner<S> {
     }
 
     /// Builds the next epoch of this context and of all its children aside.
-    fn prepare(self: &Arc<Self>, mut draft: Draft, mode: Mode, steps: &mut Vec<Step<S>>) -> Result<(), Errors> {
+    fn prepare(
+        self: &Arc<Self>,
+        mut draft: Draft,
+        mode: Mode,
+        facts: &Facts,
+        steps: &mut Vec<Step<S>>,
+    ) -> Result<(), Errors> {
         let recompute = draft.recompute;
         let old = self.current.load();
-        let before = Before { base: &draft.base, values: &old.values };
+        let before = Before { base: &draft.base, facts, values: &old.values };
         let values = solve(&self.shared, &before, &mut draft.layers, mode, recompute)?;
         let new = Arc::new(old.next(old.number + 1, Arc::clone(&values)));
         steps.push(Step { inner: Arc::clone(self), draft, old, new });
@@ -97,7 +105,7 @@ impl<S: ConfigNamespaces> Inner<S> {
             let Some(child) = child.upgrade() else { continue };
             let layers = lock(&child.state).layers.clone();
             let draft = Draft { base: Arc::clone(&values), layers, recompute, sources: None };
-            child.prepare(draft, mode, steps).map_err(|errors| {
+            child.prepare(draft, mode, facts, steps).map_err(|errors| {
                 let named = errors.iter().map(|error| error.clone().at(format!("child context `{name}`")));
                 let mut list = Errors::default();
                 list.extend(named);

@@ -25,13 +25,13 @@ impl<S: ConfigNamespaces> Context<S> {
         let entry = &shared.table.entries[index];
         let pinned = self.pinned();
         let values = pinned.values();
+        let sources = shared.sources();
         let mut explanation = Explanation::new(entry.info, &values[index]);
         if entry.is_derived() {
-            let (inputs, _) = shared.table.inputs_of(index, values, &shared.facts);
+            let (inputs, _) = shared.table.inputs_of(index, values, &sources.facts);
             explanation.computed(&entry.info.start, inputs.into_iter().map(|input| self.explain_leaf(input)).collect());
             return explanation;
         }
-        let sources = lock(&shared.sources).clone();
         for (origin, value) in &sources.candidates[index] {
             explanation.step(origin, value, false);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use crate::error::Errors;
+use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::resolved::settle;
@@ -43,6 +44,7 @@ pub(super) enum Mode {
 /// What layers are put over, and what they replace.
 pub(super) struct Before<'a> {
     pub(super) base: &'a Arc<[Erased]>,
+    pub(super) facts: &'a Facts,
     /// The effective values so far: derived values that do not follow keep theirs.
     pub(super) values: &'a [Erased],
 }
@@ -93,5 +95,5 @@ fn settle_layers(
 ) -> Result<Arc<[Erased]>, Errors> {
     let edit: Vec<_> =
         layers.iter().filter(|layer| active(layer)).flat_map(|layer| layer.edit.iter().cloned()).collect();
-    settle(&shared.table, before.base, before.values, &edit, &shared.facts, recompute)
+    settle(&shared.table, before.base, before.values, &edit, before.facts, recompute)
 }

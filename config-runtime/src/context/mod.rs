@@ -56,7 +56,6 @@ struct Inner<S: ConfigNamespaces> {
 /// What a context has in common with its children.
 struct Shared {
     table: Arc<Table>,
-    facts: Facts,
     sources: Mutex<Arc<Sources>>,
     /// Held for a whole commit: parents and children change together or not at all.
     commit: Mutex<()>,
@@ -66,8 +65,9 @@ struct Shared {
 /// Called with all permanent overrides before a new one becomes visible.
 type Persist = Arc<dyn Fn(&[(&'static str, Value)]) -> Result<(), String> + Send + Sync>;
 
-/// What the sources said, for explain, and what was declared while loading, for reloads.
+/// What the sources said, for explain, and what was declared while loading, for reloads; with the facts it was settled by.
 struct Sources {
+    facts: Facts,
     candidates: Vec<Vec<(Origin, Erased)>>,
     declared: Vec<Declaration>,
     warnings: Vec<ConfigError>,
@@ -76,10 +76,9 @@ struct Sources {
 impl<S: ConfigNamespaces> Context<S> {
     pub(crate) fn publish(resolved: Resolved<S>) -> Self {
         let Resolved { record, facts, values, declared } = resolved;
-        let sources = Sources { candidates: record.candidates, declared, warnings: record.warnings };
+        let sources = Sources { facts, candidates: record.candidates, declared, warnings: record.warnings };
         let shared = Shared {
             table: record.table,
-            facts,
             sources: Mutex::new(Arc::new(sources)),
             commit: Mutex::default(),
             persist: Mutex::default(),
@@ -141,6 +140,12 @@ impl<S: ConfigNamespaces> Context<S> {
     pub fn value(&self, path: &str) -> Option<Value> {
         let index = self.0.shared.table.index(path)?;
         Some(self.pinned().0.values[index].to_value())
+    }
+}
+
+impl Shared {
+    fn sources(&self) -> Arc<Sources> {
+        Arc::clone(&lock(&self.sources))
     }
 }
 

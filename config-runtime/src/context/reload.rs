@@ -34,7 +34,7 @@ impl<S: ConfigNamespaces> Context<S> {
     /// a child, which follows its parent. Nothing has changed then.
     pub fn republish(&self, resolved: Resolved<S>, outstanding: Outstanding) -> Result<Vec<DroppedOverride>, Errors> {
         self.refuse_child("republish")?;
-        let Resolved { record, values, declared, .. } = resolved;
+        let Resolved { record, facts, values, declared } = resolved;
         let table = &self.0.shared.table;
         self.0.commit(|draft, _| {
             let mut dropped = Vec::new();
@@ -49,7 +49,7 @@ impl<S: ConfigNamespaces> Context<S> {
             }
             draft.base = values;
             draft.recompute = Recompute::Publish;
-            draft.sources = Some(Sources { candidates: record.candidates, declared, warnings: record.warnings });
+            draft.sources = Some(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
             Ok((dropped, Terms { mode: Mode::Refuse, what: "republish".to_owned() }))
         })
     }
@@ -63,10 +63,10 @@ impl<S: ConfigNamespaces> Context<S> {
     /// Anything wrong in any source, every changed leaf that needs a restart, or a veto. Nothing has changed then.
     pub fn reload(&self, loader: &Loader<S>) -> Result<Vec<&'static str>, Errors> {
         self.refuse_child("reload")?;
-        let resolved = loader.clone().facts(self.0.shared.facts.clone()).resolve()?;
         let shared = &self.0.shared;
-        let declared = lock(&shared.sources).declared.clone();
-        let Resolved { record, values, declared, .. } = resolved.with_declared(declared)?;
+        let before = shared.sources();
+        let resolved = loader.clone().facts(before.facts.clone()).resolve()?;
+        let Resolved { record, facts, values, declared } = resolved.with_declared(before.declared.clone())?;
         let table = &shared.table;
         let result = self.0.commit(|draft, _| {
             let mut errors = Errors::default();
@@ -88,7 +88,7 @@ impl<S: ConfigNamespaces> Context<S> {
                 return Err(Errors::default());
             }
             draft.base = values;
-            draft.sources = Some(Sources { candidates: record.candidates, declared, warnings: record.warnings });
+            draft.sources = Some(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
             Ok((changed, Terms { mode: Mode::Refuse, what: "reload".to_owned() }))
         });
         match result {

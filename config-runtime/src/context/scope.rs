@@ -19,6 +19,7 @@ use super::overrides::collect;
 use super::{Context, Inner, lock};
 use crate::edit::ScopedOverride;
 use crate::error::Errors;
+use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::resolved::check_ranges;
@@ -106,8 +107,8 @@ fn scopes<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Vec<Arc<ScopeState<S>>>
     found.unwrap_or_default()
 }
 
-fn before<S: ConfigNamespaces>(epoch: &Epoch<S>) -> Before<'_> {
-    Before { base: &epoch.values, values: &epoch.values }
+fn before<'a, S: ConfigNamespaces>(epoch: &'a Epoch<S>, facts: &'a Facts) -> Before<'a> {
+    Before { base: &epoch.values, facts, values: &epoch.values }
 }
 
 /// The layers of those scopes, for explain.
@@ -116,7 +117,8 @@ pub(super) fn layers<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Vec<Layer> {
     let mut layers: Vec<_> = scopes.iter().map(|scope| scope.layer.clone()).collect();
     let current = inner.current.load();
     // An error leaves all as they are: then none is effective.
-    let _ = solve(&inner.shared, &before(&current), &mut layers, Mode::Suspend, Recompute::Live);
+    let facts = &inner.shared.sources().facts;
+    let _ = solve(&inner.shared, &before(&current, facts), &mut layers, Mode::Suspend, Recompute::Live);
     layers
 }
 
@@ -145,7 +147,8 @@ pub(super) fn overlaid<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Option<Arc
     }
     let mut layers: Vec<_> = scopes.iter().map(|scope| scope.layer.clone()).collect();
     // A scope that no longer fits what changed below it is set aside; what changed below was valid without it.
-    let values = solve(&inner.shared, &before(&current), &mut layers, Mode::Suspend, Recompute::Live).ok()?;
+    let facts = &inner.shared.sources().facts;
+    let values = solve(&inner.shared, &before(&current, facts), &mut layers, Mode::Suspend, Recompute::Live).ok()?;
     let epoch = Arc::new(current.next(current.number, values));
     *cache = Some(Overlay { under: current.number, through, epoch: Arc::clone(&epoch) });
     Some(epoch)
@@ -203,7 +206,8 @@ impl<S: ConfigNamespaces> Context<S> {
         check_ranges(&shared.table, &edit, &origin)?;
         let layer = Layer { id, kind: Kind::Scope, origin, edit, suspended: false };
         let below = self.pinned();
-        solve(shared, &before(&below.0), &mut [layer.clone()], Mode::Refuse, Recompute::Live)?;
+        let facts = &shared.sources().facts;
+        solve(shared, &before(&below.0, facts), &mut [layer.clone()], Mode::Refuse, Recompute::Live)?;
         Ok(Arc::new(ScopeState { context: Arc::downgrade(&self.0), layer, cache: Mutex::default() }))
     }
 }
