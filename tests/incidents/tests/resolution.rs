@@ -1,7 +1,7 @@
 //! What resolution may read and write, and what a second one sees.
 
 use config_incidents::{Attention, Engine};
-use kitbag::{ConfigNamespaces, Facts, Leaf, Loader, Start, Value};
+use kitbag::{ConfigNamespaces, Facts, Leaf, Loader, Outstanding, Start, Value};
 
 fn loader(text: &str) -> Loader<Engine> {
     Engine::loader().facts(Facts::for_test()).text("engine.toml", text)
@@ -226,4 +226,50 @@ fn one_fact_turns_everything_that_depends_on_it() {
         (cfg.pin().schedule().running(), cfg.pin().exec().linear().kernel())
     };
     assert_eq!((on(2), on(64)), ((16, Attention::Triton), (512, Attention::Fa3)));
+}
+
+fn enough(workers: usize, facts: &Facts) -> Result<(), String> {
+    if workers <= facts.cpus() { Ok(()) } else { Err(format!("there are {} CPUs", facts.cpus())) }
+}
+
+/// A rule that holds a setting against the machine.
+#[derive(ConfigNamespaces)]
+#[config(validate(enough(pool.workers, facts)))]
+struct Machine {
+    /// Worker threads; one per CPU unless set.
+    #[config(ns = "pool", auto = Facts::cpus)]
+    workers: usize,
+    /// Jobs that may wait.
+    #[config(ns = "pool", default = 1, hot)]
+    queue: usize,
+}
+
+/// Incident 33, second half: a fact that had changed was asked for again in one place and remembered in another. Facts
+/// go with the settings they settled: after a republish checks, children and reloads use the new ones.
+#[test]
+fn facts_go_with_the_settings_they_settled() {
+    let on = |cpus: usize| Machine::loader().facts(Facts::for_test().with_cpus(cpus));
+    let cfg = on(2).load().unwrap();
+    cfg.republish(on(64).resolve().unwrap(), Outstanding::Drop).unwrap();
+    let child = cfg
+        .child("half", |o| {
+            o.pool().workers(32);
+        })
+        .unwrap();
+    assert_eq!((cfg.pin().pool().workers(), child.pin().pool().workers()), (64, 32));
+    let _wide = cfg
+        .override_with("burst", |o| {
+            o.pool().queue(5);
+        })
+        .unwrap();
+    let reloaded = cfg.reload(&on(64).text("pool.toml", "[pool]\nqueue = 7"));
+    assert_eq!(reloaded.unwrap(), ["pool.queue"]);
+    drop(child);
+    assert!(
+        cfg.republish(on(2).text("pool.toml", "[pool]\nworkers = 2").resolve().unwrap(), Outstanding::Carry).is_ok()
+    );
+    let errors = cfg.child("too many", |o| {
+        o.pool().workers(3);
+    });
+    assert!(errors.unwrap_err().to_string().contains("there are 2 CPUs (pool.workers = 3)"));
 }
