@@ -49,7 +49,33 @@ fn resolve<S: ConfigNamespaces>(table: &Arc<Table>, values: &[(usize, Erased)]) 
 /// when that is undone. And the wiring must read exactly the declared inputs. Returns the number of cases.
 ///
 /// # Panics
-/// With the first disagreement.
+/// With the first disagreement, and if there is nothing to compare, because the type of an input has no samples:
+///
+/// ```
+/// # use kitbag::{ConfigNamespaces, Leaf, Value};
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Percent(u8);
+/// impl Leaf for Percent {
+///     // without `samples`
+/// #   type Read<'a> = &'a Percent;
+/// #   fn read(&self) -> &Percent { self }
+/// #   fn expected() -> String { "a number".to_owned() }
+/// #   fn from_text(text: &str) -> Option<Self> { text.parse().ok().map(Percent) }
+/// #   fn from_value(_: &Value) -> Option<Self> { None }
+/// #   fn to_value(&self) -> Value { Value::Text(self.0.to_string()) }
+/// }
+/// # fn half(part: &Percent) -> u8 { part.0 / 2 }
+/// #[derive(ConfigNamespaces)]
+/// #[config(derived(pool.half: u8 = half(pool.part)))]
+/// struct Args {
+///     /// Part of the memory.
+///     #[config(ns = "pool", default = "40")]
+///     part: Percent,
+/// }
+/// let panic = std::panic::catch_unwind(kitbag::__private::check_derived_values::<Args>).unwrap_err();
+/// let text = panic.downcast_ref::<String>().expect("a text");
+/// assert_eq!(text, "`pool.half` reads `pool.part`; give its type `Percent` two `Leaf::samples`");
+/// ```
 pub fn check_derived_values<S: ConfigNamespaces>() -> usize {
     let table = Arc::new(Table::of::<S>());
     let derived = (0..table.entries.len()).filter(|index| table.entries[*index].is_derived());
@@ -125,6 +151,13 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
     }
 
     fn check(&self) -> usize {
+        for input in self.inputs.iter().map(|input| self.table.entries[*input].info) {
+            let samples = (input.ops.samples)();
+            let differ = samples.iter().any(|sample| !sample.same(&*samples[0]));
+            let only_one = (input.ops.choices)().is_some_and(|choices| choices.len() == 1);
+            let (path, ty) = (self.path(), input.type_name);
+            assert!(differ || only_one, "`{path}` reads `{}`; give its type `{ty}` two `Leaf::samples`", input.path);
+        }
         let all_hot = self.inputs.iter().all(|input| self.table.entries[*input].info.class == Class::Hot);
         let mut previous: Option<(Context<S>, Erased)> = None;
         let mut checked = 0;

@@ -161,4 +161,9 @@ impl<T: Leaf> Leaf for BTreeMap<String, T> {
     fn shape() -> Shape {
         Shape::Map(Box::new(T::shape()))
     }
+
+    fn samples() -> Vec<Self> {
+        let one = T::samples().into_iter().take(1).map(|value| ("key".to_owned(), value)).collect();
+        vec![Self::new(), one]
+    }
 }
