@@ -13,6 +13,7 @@ use crate::resolved::Resolved;
 use crate::schema::ConfigNamespaces;
 use crate::source::Candidates;
 use crate::table::Table;
+use crate::value::Value;
 
 /// What the sources said, every value with its origin, before any rule ran.
 ///
@@ -42,6 +43,15 @@ impl<S: ConfigNamespaces> Record<S> {
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// Every value given, for dumps: path, where it was given, and the value, lowest precedence first. Secrets are
+    /// redacted.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, &Origin, Value)> {
+        let leaves = self.table.entries.iter().zip(&self.candidates);
+        leaves.flat_map(|(entry, candidates)| {
+            candidates.iter().map(|(origin, value)| (entry.info.path, origin, value.to_value()))
+        })
     }
 
     /// Applies defaults, rules and checks. Pure: the same record and facts give the same values.

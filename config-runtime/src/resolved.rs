@@ -13,6 +13,7 @@ use crate::origin::Origin;
 use crate::record::Record;
 use crate::schema::{ConfigNamespaces, Start};
 use crate::table::{Recompute, Table};
+use crate::value::Value;
 
 /// Every leaf with its value: what is published, or amended by load-time declarations first.
 pub struct Resolved<S> {
@@ -120,6 +121,12 @@ impl<S: ConfigNamespaces> Resolved<S> {
     /// Deprecated names in use, each with what to use instead.
     pub fn warnings(&self) -> &[ConfigError] {
         &self.record.warnings
+    }
+
+    /// Every leaf with its value, for dumps, in schema order. Secrets are redacted.
+    pub fn values(&self) -> Vec<(&'static str, Value)> {
+        let leaves = self.record.table.entries.iter().map(|entry| entry.info.path);
+        leaves.zip(self.values.iter().map(|value| value.to_value())).collect()
     }
 
     /// Publishes: from here on the values are read through the context, and change only through it.

@@ -261,6 +261,13 @@ impl NamespaceInfo {
         total
     }
 
+    /// The leaf with this full path, here or below.
+    #[must_use]
+    pub fn leaf(&self, path: &str) -> Option<&'static LeafInfo> {
+        let own = self.leaves.iter().find(|leaf| leaf.path == path);
+        own.or_else(|| self.children.iter().find_map(|child| child.leaf(path)))
+    }
+
     /// Whether there is no leaf here or below.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use engine_config::Settings;
 use kitbag::clap::error::ErrorKind;
 use kitbag::clap::{ArgMatches, Command};
-use kitbag::{ConfigNamespaces, Context, Errors};
+use kitbag::{ConfigNamespaces, Context, Errors, Loader};
 
-use crate::{generate_command, kernels_command};
+use crate::{config_command, generate_command, kernels_command};
 
 /// Why a command did not do what it was asked.
 pub(crate) enum Failure {
@@ -50,6 +50,7 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(generate_command::command())
+        .subcommand(config_command::command())
         .subcommand(kernels_command::command())
 }
 
@@ -61,6 +62,7 @@ pub(crate) fn run() -> ExitCode {
     };
     let done = match matches.subcommand() {
         Some((generate_command::NAME, matches)) => generate_command::run(matches),
+        Some((config_command::NAME, matches)) => config_command::run(matches),
         Some((kernels_command::NAME, matches)) => kernels_command::run(matches),
         _ => unreachable!("clap requires one of the commands above"),
     };
@@ -71,9 +73,19 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// The settings of a command: defaults, file, environment and flags.
+/// The sources of a command's settings: file, environment and flags.
+pub(crate) fn loader(matches: &ArgMatches) -> Loader<Settings> {
+    Settings::loader().env(std::env::vars_os()).matches(matches)
+}
+
+/// The settings of a command. Names that are going away are warned of.
 pub(crate) fn settings(matches: &ArgMatches) -> Result<Context<Settings>, Failure> {
-    Ok(Settings::loader().env(std::env::vars_os()).matches(matches).load()?)
+    let context = loader(matches).load()?;
+    for warning in context.warnings() {
+        // A reader that is gone misses a warning, nothing else.
+        let _ = writeln!(std::io::stderr(), "engine: warning: {warning}");
+    }
+    Ok(context)
 }
 
 fn explain(error: &kitbag::clap::Error) -> ExitCode {

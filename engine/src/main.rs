@@ -1,6 +1,7 @@
 //! The `engine` command.
 
 mod cli;
+mod config_command;
 mod generate_command;
 mod kernels_command;
 mod launch;

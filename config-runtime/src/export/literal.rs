@@ -24,6 +24,17 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
+/// One line of a TOML file that sets a leaf, as in dumps: `pool.queue = 32`.
+///
+/// ```
+/// use kitbag::{Value, export};
+/// assert_eq!(export::toml_line("pool.name", &Value::Text("a \"b\"".to_owned())), r#"pool.name = "a \"b\"""#);
+/// ```
+#[must_use]
+pub fn toml_line(path: &str, value: &Value) -> String {
+    format!("{path} = {}", toml(value))
+}
+
 /// A key of a TOML table.
 pub(super) fn toml_key(key: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

@@ -38,6 +38,7 @@ pub use command::man;
 pub use command::{Shell, completion};
 pub use json_schema::json_schema;
 pub use listing::listing;
+pub use literal::toml_line;
 pub use markdown::markdown;
 pub use toml_template::toml_template;
 

@@ -1,0 +1,149 @@
+//! `engine config`: what the settings are, where they come from, and what may be set.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use engine_config::Settings;
+use kitbag::clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use kitbag::{Class, ConfigNamespaces, Value, export};
+
+use crate::cli::{Failure, loader, settings};
+
+pub(crate) const NAME: &str = "config";
+
+pub(crate) fn command() -> Command {
+    let leaf = Arg::new("LEAF").required(true).help("Path of a setting, such as schedule.page_size");
+    let view =
+        Arg::new("view").long("view").value_parser(["record", "resolved", "effective"]).default_value("effective");
+    let format = Arg::new("format").long("format").value_parser(["toml", "json"]).default_value("toml");
+    let files = Arg::new("FILE").required(true).action(ArgAction::Append).value_parser(value_parser!(PathBuf));
+    let two = files.clone().num_args(2).value_names(["A", "B"]).help("Two configuration files");
+    let plain = |name, about| Command::new(name).about(about);
+    Command::new(NAME)
+        .about("Show and check settings")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(Settings::augment(
+            plain("explain", "Every value given for a setting, by whom, and which one counts").arg(leaf),
+        ))
+        .subcommand(Settings::augment(
+            plain("dump", "All settings: as given (record), settled (resolved) or in effect (effective)")
+                .arg(view.help("Which stage of a setting's life to show"))
+                .arg(format.help("How to write it")),
+        ))
+        .subcommand(
+            plain("check", "Check files as they are, without environment and flags")
+                .arg(files.help("Configuration files")),
+        )
+        .subcommand(plain("diff", "Settings in which two files differ").arg(two))
+        .subcommand(plain("schema", "JSON Schema of configuration files"))
+        .subcommand(plain("docs", "Reference of all settings, as Markdown"))
+        .subcommand(plain("template", "A configuration file with every setting at its default"))
+        .subcommand(plain("fields", "One line per setting: path, type, default, class"))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    let text = match matches.subcommand() {
+        Some(("explain", matches)) => explain(matches)?,
+        Some(("dump", matches)) => dump(matches)?,
+        Some(("check", matches)) => check(&files(matches))?,
+        Some(("diff", matches)) => diff(&files(matches))?,
+        Some(("schema", _)) => export::json_schema::<Settings>(),
+        Some(("docs", _)) => export::markdown::<Settings>(),
+        Some(("template", _)) => export::toml_template::<Settings>(),
+        Some(("fields", _)) => export::listing::<Settings>(),
+        _ => unreachable!("clap requires one of the commands above"),
+    };
+    let mut out = std::io::stdout().lock();
+    write!(out, "{text}{}", if text.ends_with('\n') { "" } else { "\n" })?;
+    Ok(out.flush()?)
+}
+
+fn files(matches: &ArgMatches) -> Vec<PathBuf> {
+    matches.get_many::<PathBuf>("FILE").into_iter().flatten().cloned().collect()
+}
+
+fn explain(matches: &ArgMatches) -> Result<String, Failure> {
+    let path = matches.get_one::<String>("LEAF").map(String::as_str).unwrap_or_default();
+    let explanation = settings(matches)?.explain(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let text = explanation.to_string();
+    if !std::io::stdout().is_terminal() {
+        return Ok(text);
+    }
+    // On a terminal the value that counts stands out.
+    let lines = text.lines().map(|line| match line.trim_start().starts_with('>') {
+        true => format!("\x1b[1m{line}\x1b[0m\n"),
+        false => format!("{line}\n"),
+    });
+    Ok(lines.collect())
+}
+
+fn dump(matches: &ArgMatches) -> Result<String, Failure> {
+    let is_json = matches.get_one::<String>("format").is_some_and(|format| format == "json");
+    let values = match matches.get_one::<String>("view").map(String::as_str) {
+        Some("record") => return dump_record(matches, is_json),
+        Some("resolved") => loader(matches).resolve()?.values(),
+        _ => settings(matches)?.values(),
+    };
+    if is_json {
+        let values: BTreeMap<_, _> = values.into_iter().collect();
+        return serde_json::to_string_pretty(&values).map_err(Failure::run);
+    }
+    // The dump is itself a configuration file: what cannot be set is a comment in it.
+    let lines = values.into_iter().map(|(path, value)| {
+        let derived = Settings::SCHEMA.leaf(path).is_some_and(|leaf| leaf.class == Class::Derived);
+        format!("{}{}\n", if derived { "# derived: " } else { "" }, export::toml_line(path, &value))
+    });
+    Ok(lines.collect())
+}
+
+fn dump_record(matches: &ArgMatches, is_json: bool) -> Result<String, Failure> {
+    let record = loader(matches).record()?;
+    if is_json {
+        let entries: Vec<_> = record
+            .entries()
+            .map(
+                |(path, origin, value)| serde_json::json!({"leaf": path, "origin": origin.to_string(), "value": value}),
+            )
+            .collect();
+        return serde_json::to_string_pretty(&entries).map_err(Failure::run);
+    }
+    let mut text = String::new();
+    for (path, origin, value) in record.entries() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{} # {origin}", export::toml_line(path, &value));
+    }
+    Ok(text)
+}
+
+/// Each file on its own; all that is wrong in any of them.
+fn check(files: &[PathBuf]) -> Result<String, Failure> {
+    let mut good = String::new();
+    let mut faults = Vec::new();
+    for file in files {
+        match Settings::loader().file(file).resolve() {
+            Ok(resolved) => {
+                let _ = writeln!(good, "{}: ok", file.display());
+                for warning in resolved.warnings() {
+                    let _ = writeln!(good, "{}: warning: {warning}", file.display());
+                }
+            }
+            Err(errors) => faults.extend(errors.iter().map(ToString::to_string)),
+        }
+    }
+    if faults.is_empty() { Ok(good) } else { Err(Failure::Run(faults.join("\n"))) }
+}
+
+fn diff(files: &[PathBuf]) -> Result<String, Failure> {
+    let resolve = |file: &Path| -> Result<Vec<(&'static str, Value)>, Failure> {
+        Ok(Settings::loader().file(file).resolve()?.values())
+    };
+    let [one, two] = files else { unreachable!("clap requires two files") };
+    let (one, two) = (resolve(one)?, resolve(two)?);
+    let changed = one.iter().zip(&two).filter(|((_, old), (_, new))| old != new);
+    let lines = changed.map(|((path, old), (_, new))| format!("{path}: {old} -> {new}\n"));
+    let lines: String = lines.collect();
+    Ok(if lines.is_empty() { "no differences\n".to_owned() } else { lines })
+}
