@@ -73,9 +73,8 @@ fn explain(matches: &ArgMatches) -> Result<String, Failure> {
         return Ok(text);
     }
     // On a terminal the value that counts stands out.
-    let lines = text.lines().map(|line| match line.trim_start().starts_with('>') {
-        true => format!("\x1b[1m{line}\x1b[0m\n"),
-        false => format!("{line}\n"),
+    let lines = text.lines().map(|line| {
+        if line.trim_start().starts_with('>') { format!("\x1b[1m{line}\x1b[0m\n") } else { format!("{line}\n") }
     });
     Ok(lines.collect())
 }
