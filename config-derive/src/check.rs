@@ -27,6 +27,7 @@ pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
     former_names(&schema.tree, &leaves, errors);
     unknown_inputs(schema, &leaves, errors);
     cycles(&leaves, errors);
+    hotter_inputs(&leaves, errors);
 }
 
 fn collect<'a>(namespace: &'a Namespace, leaves: &mut Vec<&'a Leaf>) {
@@ -167,6 +168,39 @@ fn unknown_inputs(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
         let hint = nearest.map(|(_, path)| format!("; did you mean `{path}`?")).unwrap_or_default();
         fault(errors, span, format!("no setting is called `{path}`{hint}"));
     }
+}
+
+/// A value fixed at launch from one that may change would be stale after the first change, and a reload would have to
+/// refuse that change.
+fn hotter_inputs(leaves: &[&Leaf], errors: &mut Accumulator) {
+    for leaf in leaves.iter().filter(|leaf| matches!(leaf.class, Class::Launch | Class::LoadTime)) {
+        let Start::Computed(function) = &leaf.start else { continue };
+        for (path, span) in function.leaf_paths() {
+            if leaves.iter().any(|input| input.path == path && input.class == Class::Hot) {
+                let text = format!(
+                    "`{}` is fixed at launch, but its rule reads `{path}`, which is `hot`; declare `{}` as derived, or mark it `hot`",
+                    leaf.path, leaf.path
+                );
+                fault(errors, span, text);
+            }
+        }
+    }
+}
+
+/// `Pool` with a namespace `pool` would emit two types called `PoolSetters`. Nothing can be emitted then.
+pub(crate) fn type_names_clash(schema: &Schema, errors: &mut Accumulator) -> bool {
+    fn any_called(namespace: &Namespace, bag: &str) -> bool {
+        namespace.children.iter().any(|child| match child {
+            Child::Inline(inline) => names::bag(&inline.path) == bag || any_called(inline, bag),
+            Child::Nested { .. } => false,
+        })
+    }
+    let clash = schema.is_root() && any_called(&schema.tree, &format!("{}Bag", schema.ident));
+    if clash {
+        let text = format!("a schema and its namespace cannot both be called `{}`; rename one", schema.ident);
+        fault(errors, schema.ident.span(), text);
+    }
+    clash
 }
 
 /// A value that depends on itself has no value.

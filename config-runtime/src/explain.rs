@@ -57,6 +57,12 @@ impl Explanation {
         &self.value
     }
 
+    /// Where the effective value came from.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        self.steps.iter().rfind(|step| !step.suspended).map_or("", |step| step.origin.as_str())
+    }
+
     /// Origins and values in order of precedence, the effective one last unless a later one is suspended.
     pub fn steps(&self) -> impl Iterator<Item = (&str, &str)> {
         self.steps.iter().map(|step| (step.origin.as_str(), step.value.as_str()))

@@ -37,7 +37,10 @@ pub enum Origin {
         flag: String,
     },
     /// Received from a parent process.
-    Snapshot,
+    Snapshot {
+        /// Where the parent had it from.
+        origin: String,
+    },
     /// Set by a test.
     Test,
     /// A decision taken while loading.
@@ -80,6 +83,9 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Stands before the origin that a value had in the process that sent it.
+    pub(crate) const RECEIVED: &'static str = "parent process: ";
+
     /// Whether both came from one source, where a leaf is given once.
     pub(crate) fn is_same_source(&self, other: &Self) -> bool {
         match (self, other) {
@@ -104,7 +110,7 @@ impl fmt::Display for Origin {
             }
             Self::Env { variable } => f.write_str(variable),
             Self::Flag { flag } => f.write_str(flag),
-            Self::Snapshot => f.write_str("snapshot"),
+            Self::Snapshot { origin } => write!(f, "{}{origin}", Self::RECEIVED),
             Self::Test => f.write_str("test"),
             Self::LoadTime { why, location } => write!(f, "load time \"{why}\" ({location})"),
             Self::Child { name, location } => write!(f, "child \"{name}\" ({location})"),

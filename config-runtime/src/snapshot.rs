@@ -47,7 +47,15 @@ use crate::value::Value;
 pub struct Snapshot {
     /// Fingerprint of the schema.
     schema: String,
-    leaves: BTreeMap<String, Value>,
+    leaves: BTreeMap<String, Sent>,
+}
+
+/// A value on its way.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Sent {
+    value: Value,
+    /// Where the sender had it from, for explain.
+    origin: String,
 }
 
 impl Snapshot {
@@ -64,9 +72,10 @@ impl Snapshot {
             return Err(ConfigError::new(problem).at("snapshot").hint(Some(hint)).into());
         }
         let mut candidates = Candidates::new(&table);
-        for (path, value) in &self.leaves {
+        for (path, Sent { value, origin }) in &self.leaves {
+            let origin = Origin::Snapshot { origin: origin.clone() };
             match table.index(path).filter(|index| table.entries[*index].is_sent()) {
-                Some(index) => candidates.add(index, Origin::Snapshot, table.entries[index].parse_value(value)),
+                Some(index) => candidates.add(index, origin, table.entries[index].parse_value(value)),
                 None => {
                     let error = ConfigError::new(format!("no setting is called `{path}`"));
                     candidates.errors.push(error.at("snapshot"));
@@ -93,7 +102,13 @@ impl<S: ConfigNamespaces> Context<S> {
         let table = self.table();
         let pinned = self.pinned();
         let leaves = table.entries.iter().zip(pinned.values()).filter(|(entry, _)| entry.is_sent());
-        let leaves = leaves.map(|(entry, value)| (entry.info.path.to_owned(), value.to_raw_value()));
+        let leaves = leaves.map(|(entry, value)| {
+            let path = entry.info.path;
+            let origin = self.explain(path).map(|explanation| explanation.origin().to_owned()).unwrap_or_default();
+            // A value passed on keeps the origin that it was received with.
+            let origin = origin.strip_prefix(Origin::RECEIVED).map_or_else(|| origin.clone(), str::to_owned);
+            (path.to_owned(), Sent { value: value.to_raw_value(), origin })
+        });
         Snapshot { schema: table.fingerprint().to_string(), leaves: leaves.collect() }
     }
 }

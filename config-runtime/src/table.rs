@@ -7,6 +7,7 @@ use crate::error::ConfigError;
 use crate::facts::Facts;
 use crate::fingerprint::Fingerprint;
 use crate::leaf::Erased;
+use crate::origin::Origin;
 use crate::reader::Inputs;
 use crate::schema::{
     Class, Computation, ConfigNamespaces, LeafInfo, NamespaceInfo, Policy, Replaced, Start, Validation,
@@ -51,6 +52,11 @@ impl Entry {
                 Policy::AtPublish => recompute != Recompute::Live,
                 Policy::AtLaunch => recompute == Recompute::All,
             }
+    }
+
+    /// The origin of a value that its rule chose.
+    pub(crate) fn rule(&self) -> Option<Origin> {
+        self.computation().map(|computation| Origin::Rule { function: computation.function })
     }
 
     fn computation(&self) -> Option<&Computation> {

@@ -24,6 +24,7 @@ pub(crate) fn config_namespaces(input: &DeriveInput) -> TokenStream {
     if let Some(schema) = &mut schema {
         check::check(schema, &mut errors);
     }
+    schema = schema.filter(|schema| !check::type_names_clash(schema, &mut errors));
     let errors = errors.finish().err().map(Error::write_errors);
     // Items are emitted in spite of errors, so that code that uses them does not fail as well.
     let items = schema.map(|schema| items(&schema, errors.is_some()));

@@ -108,6 +108,16 @@ fn pin(expansion: &Expansion<'_>) -> TokenStream {
             }
         }
 
+        // What does not depend on the schema, such as the number of the epoch. A namespace of the same name comes first.
+        #[automatically_derived]
+        impl<R> ::core::ops::Deref for #name<R> {
+            type Target = ::kitbag::Pinned<#schema>;
+
+            fn deref(&self) -> &::kitbag::Pinned<#schema> {
+                &self.pinned
+            }
+        }
+
         #[automatically_derived]
         impl<R> ::core::clone::Clone for #name<R> {
             fn clone(&self) -> Self {

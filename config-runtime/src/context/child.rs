@@ -10,6 +10,7 @@ use super::overrides::collect;
 use super::{Context, Inner, lock};
 use crate::edit::ChildContext;
 use crate::error::Errors;
+use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::resolved::check_ranges;
@@ -40,9 +41,12 @@ impl<S: ConfigNamespaces> Context<S> {
         check_ranges(&shared.table, &edit, &origin)?;
         let _commit = lock(&shared.commit);
         let base = Arc::clone(&self.0.current.load().values);
-        let mut layers = vec![Layer { id: 0, kind: Kind::Child, origin, edit, suspended: false }];
-        // A child is launched here: values that are fixed at its launch are computed anew.
-        let before = Before { base: &base, facts: &shared.sources().facts, values: &base };
+        // A child is launched here: what rules chose for the parent they choose anew for what the child shadows, and
+        // values that are fixed at a launch are computed anew.
+        let facts = shared.sources().facts.clone();
+        let own = Layer { id: 0, kind: Kind::Child, origin, edit, suspended: false };
+        let mut layers = self.rules_anew(&base, own, &facts)?;
+        let before = Before { base: &base, facts: &facts, values: &base };
         let values = solve(shared, &before, &mut layers, Mode::Refuse, Recompute::All)?;
         let state = State::new(base, layers);
         let child = Arc::new(Inner::new(Arc::clone(shared), state, Epoch::first(values)));
@@ -50,5 +54,39 @@ impl<S: ConfigNamespaces> Context<S> {
         children.retain(|(_, child)| child.strong_count() > 0);
         children.push((name.to_owned(), Arc::downgrade(&child)));
         Ok(Self(child))
+    }
+
+    /// A child's own layer, and one for each `auto` leaf that follows from it: those that a rule chose for this
+    /// context and the child does not set itself.
+    fn rules_anew(&self, base: &[Erased], own: Layer, facts: &Facts) -> Result<Vec<Layer>, Errors> {
+        let table = &self.0.shared.table;
+        let sources = self.0.shared.sources();
+        let here = lock(&self.0.state).layers.clone();
+        let sets = |layer: &Layer, index: usize| layer.edit.iter().any(|(set, _)| *set == index);
+        let by_rule = |index: usize| {
+            let last = here.iter().rev().find(|layer| sets(layer, index)).map(|layer| &layer.origin);
+            let last = last.or_else(|| sources.candidates[index].last().map(|(origin, _)| origin));
+            matches!(last, Some(Origin::Rule { .. }))
+        };
+        let mut values: Vec<_> = base.iter().cloned().map(Some).collect();
+        for (index, value) in &own.edit {
+            values[*index] = Some(Arc::clone(value));
+        }
+        let anew: Vec<_> = (0..base.len()).filter(|index| by_rule(*index) && !sets(&own, *index)).collect();
+        for index in &anew {
+            values[*index] = None;
+        }
+        let mut errors = Errors::default();
+        errors.extend(table.compute(&mut values, facts));
+        errors.check(())?;
+        let mut layers = vec![own];
+        for index in anew {
+            let (Some(value), Some(origin)) = (values[index].clone(), table.entries[index].rule()) else { continue };
+            if !value.same(&*base[index]) {
+                let id = layers.len() as u64;
+                layers.push(Layer { id, kind: Kind::Child, origin, edit: vec![(index, value)], suspended: false });
+            }
+        }
+        Ok(layers)
     }
 }

@@ -343,3 +343,87 @@ fn memory_is_flat_over_many_overrides() {
     // Layers and their origins are gone: the chain is as it was.
     assert_eq!(cfg.explain("schedule.chunk").unwrap().steps().count(), 1);
 }
+
+/// Rules over settings that a child shadows.
+mod rules {
+    use kitbag::{ConfigNamespaces, Facts};
+
+    #[derive(ConfigNamespaces)]
+    pub(super) struct Args {
+        /// Ranks.
+        #[config(ns = "parallel", default = 1)]
+        ranks: usize,
+        /// Tokens of one rank; shared out unless set.
+        #[config(ns = "schedule", auto = per_rank(parallel.ranks))]
+        per_rank: usize,
+        /// Follows that.
+        #[config(ns = "schedule", auto = twice(schedule.per_rank, facts))]
+        buffer: usize,
+    }
+
+    fn per_rank(ranks: usize) -> usize {
+        8192 / ranks
+    }
+
+    fn twice(per_rank: usize, _: &Facts) -> usize {
+        2 * per_rank
+    }
+}
+
+#[test]
+fn rules_choose_anew_for_a_child_unless_somebody_chose() {
+    use rules::Args;
+    let sizes = |cfg: &Context<Args>| (cfg.pin().schedule().per_rank(), cfg.pin().schedule().buffer());
+    let cfg = Args::for_test(|_| {});
+    let child = cfg
+        .child("child", |o| {
+            o.parallel().ranks(4);
+        })
+        .unwrap();
+    assert_eq!((sizes(&cfg), sizes(&child)), ((8192, 16384), (2048, 4096)));
+    let explanation = child.explain("schedule.buffer").unwrap().to_string();
+    assert!(explanation.contains("> rule `twice`: 4096"), "{explanation}");
+    let chosen = cfg
+        .child("chosen", |o| {
+            o.parallel().ranks(4);
+            o.schedule().per_rank(100);
+        })
+        .unwrap();
+    assert_eq!(sizes(&chosen), (100, 200));
+    // What a parent chose itself, no rule of its child replaces; what a rule chose for it, is chosen anew.
+    let grandchild = chosen
+        .child("grandchild", |o| {
+            o.parallel().ranks(2);
+        })
+        .unwrap();
+    assert_eq!(sizes(&grandchild), (100, 200));
+    let grandchild = child
+        .child("grandchild", |o| {
+            o.parallel().ranks(2);
+        })
+        .unwrap();
+    assert_eq!(sizes(&grandchild), (4096, 8192));
+    let operator = Args::loader().facts(Facts::for_test()).args(["app", "--per-rank", "8192"]).load().unwrap();
+    assert_eq!(
+        sizes(
+            &operator
+                .child("child", |o| {
+                    o.parallel().ranks(4);
+                })
+                .unwrap()
+        ),
+        (8192, 16384)
+    );
+}
+
+#[test]
+fn a_pin_says_which_epoch_it_is() {
+    let cfg = Args::for_test(|_| {});
+    let before = cfg.pin();
+    let _guard = cfg
+        .override_with("x", |o| {
+            o.schedule().chunk(100);
+        })
+        .unwrap();
+    assert_eq!((before.epoch(), cfg.pin().epoch(), cfg.epoch()), (0, 1, 1));
+}

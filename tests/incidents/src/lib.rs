@@ -61,6 +61,8 @@ pub enum Strategy {
         parallel.moe_tp: usize = moe_tp(parallel.tp, parallel.ep, parallel.moe_dp),
         parallel.launch_world: usize = launch_world(parallel.join_offset, parallel.tp, parallel.pp),
         parallel.max_world: usize = max_world(parallel.max_ep, parallel.launch_world),
+        /// Tokens prefilled at once on one rank of data-parallel attention.
+        schedule.chunk_per_rank: usize = chunk_per_rank(schedule.chunk, parallel.attn_dp),
         schedule.prefill_buffer: usize = prefill_buffer(schedule.chunk, schedule.max_prefill, parallel.pp),
         /// Tokens of a draft step at present.
         spec.width: usize = width(spec.steps),
@@ -113,9 +115,6 @@ pub struct Engine {
     /// Tokens prefilled at once.
     #[config(ns = "schedule", default = 2048, range = 0..=65536, hot)]
     chunk: usize,
-    /// Tokens prefilled at once on one rank of data-parallel attention.
-    #[config(ns = "schedule", auto = chunk_per_rank(schedule.chunk, parallel.attn_dp))]
-    chunk_per_rank: usize,
     /// Tokens prefilled in one batch.
     #[config(ns = "schedule", default = 16384, hot)]
     max_prefill: usize,

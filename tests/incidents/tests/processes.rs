@@ -90,7 +90,7 @@ fn a_worker_of_another_build_refuses() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && output.stdout.is_empty());
     assert!(text.contains("made by another schema") && text.contains("same build"), "{text}");
-    let damaged = sent(&adaptive()).replacen("\"spec.steps\":2", "\"spec.steps\":\"two\"", 1);
+    let damaged = sent(&adaptive()).replacen("\"spec.steps\":{\"value\":2", "\"spec.steps\":{\"value\":\"two\"", 1);
     let output = worker(&damaged);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("spec.steps: expected an integer"), "{text}");

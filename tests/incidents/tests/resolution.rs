@@ -13,12 +13,12 @@ fn loader(text: &str) -> Loader<Engine> {
 fn resolving_twice_is_resolving_once() {
     let text = "[schedule]\nchunk = 8192\n[parallel]\ntp = 4\nattn_dp = 2";
     let first = loader(text).load().unwrap();
-    assert_eq!((first.pin().schedule().chunk_per_rank(), *first.pin().schedule().chunk()), (4096, 8192));
+    assert_eq!((*first.pin().schedule().chunk_per_rank(), *first.pin().schedule().chunk()), (4096, 8192));
     assert_eq!(loader(text).load().unwrap().values(), first.values());
     let second = first.snapshot().publish::<Engine>().unwrap();
     let third = second.snapshot().publish::<Engine>().unwrap();
     assert_eq!((second.values(), third.values()), (first.values(), first.values()));
-    assert_eq!(third.pin().schedule().chunk_per_rank(), 4096);
+    assert_eq!(*third.pin().schedule().chunk_per_rank(), 4096);
 }
 
 /// Incident 21 (PR 34266): the first replica published a backend that a rule had chosen; the second one took it for the
