@@ -157,7 +157,7 @@ fn the_emitted_comparison_is_not_vacuous() {
         namespace.leaves.iter().chain(nested)
     });
     let derived = derived.filter(|leaf| leaf.class == kitbag::Class::Derived).count();
-    assert_eq!(derived, 10);
+    assert_eq!(derived, 11);
     assert!(kitbag::__private::check_derived_values::<Engine>() > 4 * derived);
     assert!(catch_unwind(kitbag::__private::check_derived_values::<narrow::Args>).is_ok_and(|cases| cases >= 2));
 }
