@@ -177,6 +177,12 @@ class Choices:
     def variant(self, spelling):
         return pascal(spelling.replace("+", "_plus_"))
 
+    def add_used_by(self, text, others):
+        """Those of others that hand-written code names."""
+        for spellings, name in others.by_list.items():
+            if re.search(rf"\b{name}\b", text):
+                self.by_list.setdefault(spellings, name)
+
     def source(self, peer):
         text = ""
         for spellings, name in self.by_list.items():
@@ -494,6 +500,11 @@ def main():
             files[module(path)] = peer_file(path, own, choices, children)
         else:
             files[module(path)] = namespace_file(path, own, choices, known, children)
+    if given.half:
+        every = Choices()
+        for row in rows:
+            rust_type(row, every)
+        choices.add_used_by((HERE / "src/derived.rs").read_text(encoding="utf-8"), every)
     head = "//! Written by `generate.py`; edit that or `fields.tsv`.\n"
     files["choices"] = (head + "\n" + ("" if given.peer else "use kitbag::ConfigChoice;\n") + choices.source(given.peer))
     if given.peer:
