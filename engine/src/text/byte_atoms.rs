@@ -1,7 +1,8 @@
 //! Byte-level vocabularies that lack a token for some byte.
 //!
-//! The tokenizer library wants a token for each of the 256 bytes; vocabularies in use, that of `SmolLM2` among them, leave out bytes
-//! their training text did not have. Those bytes get ids beyond the vocabulary, by which text that contains them is recognised.
+//! Vocabularies in use, that of `SmolLM2` among them, leave out bytes their training text did not have, and the tokenizer
+//! library drops such bytes from a text without a word. Here they get ids beyond the vocabulary, by which text that
+//! contains them is recognised.
 
 use serde_json::Value;
 
@@ -13,13 +14,12 @@ pub(super) struct InventedAtoms {
 }
 
 impl InventedAtoms {
-    /// Completes the vocabulary of a canonical `tokenizer.json`.
+    /// Completes the vocabulary of a `tokenizer.json`.
     pub(super) fn complete(document: &mut Value) -> Self {
-        let model = &mut document["model"];
-        if model["byte_level"] != true {
+        if document["model"]["type"] != "BPE" || !names_byte_level(&document["pre_tokenizer"]) {
             return Self::default();
         }
-        let Some(vocabulary) = model["vocab"].as_object_mut() else { return Self::default() };
+        let Some(vocabulary) = document["model"]["vocab"].as_object_mut() else { return Self::default() };
         let bytes: Vec<u8> =
             (0..=u8::MAX).filter(|&byte| !vocabulary.contains_key(atom(byte).encode_utf8(&mut [0; 4]))).collect();
         let highest = vocabulary.values().filter_map(Value::as_u64).max().unwrap_or(0);
@@ -39,6 +39,12 @@ impl InventedAtoms {
     pub(super) fn byte(&self, id: u32) -> Option<u8> {
         self.bytes.get(id.checked_sub(self.first_id)? as usize).copied()
     }
+}
+
+/// Whether a pre-tokenizer, or one of a sequence, turns bytes into characters.
+fn names_byte_level(pre_tokenizer: &Value) -> bool {
+    let parts = pre_tokenizer["pretokenizers"].as_array().into_iter().flatten();
+    pre_tokenizer["type"] == "ByteLevel" || parts.into_iter().any(names_byte_level)
 }
 
 /// How byte-level vocabularies write a byte: printable Latin-1 as itself, the others in order from U+0100 on.
@@ -72,7 +78,8 @@ mod tests {
             vocabulary.insert(atom(byte).to_string(), byte.into());
         }
         let mut document = json!({
-            "model": {"byte_level": true, "vocab": vocabulary}, "added_tokens": [{"id": 300}],
+            "model": {"type": "BPE", "vocab": vocabulary}, "added_tokens": [{"id": 300}],
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "ByteLevel"}]},
         });
         let invented = InventedAtoms::complete(&mut document);
         assert_eq!((invented.byte(301), invented.byte(302), invented.byte(303)), (Some(0x04), Some(0xf1), None));

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tokenizers::pipeline::{EncodeOptions, Override, PipelineTokenizer};
 
 use super::byte_atoms::InventedAtoms;
 use super::gguf_vocabulary;
@@ -12,7 +11,7 @@ use crate::weights::gguf::Metadata;
 
 /// Turns text into token ids and back.
 pub struct Tokenizer {
-    inner: PipelineTokenizer,
+    inner: tokenizers::Tokenizer,
     invented: InventedAtoms,
 }
 
@@ -40,23 +39,17 @@ impl Tokenizer {
 
     fn from_json(json: &str) -> std::result::Result<Self, String> {
         let mut document: Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
-        tokenizers::canonicalize_value(&mut document).map_err(|e| e.to_string())?;
         let invented = InventedAtoms::complete(&mut document);
-        let inner = tokenizers::from_json(&document.to_string()).map_err(|e| e.to_string())?;
+        let mut inner: tokenizers::Tokenizer = serde_json::from_value(document).map_err(|e| e.to_string())?;
+        // A file may ask for both; here the length of a text is the caller's matter.
+        inner.with_padding(None).with_truncation(None).map_err(|e| e.to_string())?;
         Ok(Self { inner, invented })
     }
 
     /// The tokens of `text`. Special tokens spelled out in it are recognised.
     pub fn encode(&self, text: &str, special: SpecialTokens) -> Result<Vec<u32>> {
-        let options = EncodeOptions {
-            add_special_tokens: special == SpecialTokens::Add,
-            encode_special_tokens: false,
-            padding: Override::Off,
-            truncation: Override::Off,
-        };
-        let mut ids = Vec::new();
-        self.inner.encode_into(text, &options, &mut ids).map_err(|e| Error::Tokenizer(e.to_string()))?;
-        let ids: Vec<u32> = ids.into_iter().map(Into::into).collect();
+        let add = special == SpecialTokens::Add;
+        let ids = self.inner.encode_fast(text, add).map_err(|e| Error::Tokenizer(e.to_string()))?.get_ids().to_vec();
         match ids.iter().find_map(|&id| self.invented.byte(id)) {
             Some(byte) => {
                 Err(Error::Tokenizer(format!("the vocabulary has no token for byte {byte:#04x} of the text")))
