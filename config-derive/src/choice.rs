@@ -51,6 +51,7 @@ pub(crate) fn config_choice(input: &DeriveInput) -> TokenStream {
             const NAMES: &'static [&'static str] = &[#(#spellings),*];
             const VARIANTS: &'static [Self] = &[#(Self::#variants),*];
 
+            #[inline]
             fn name(self) -> &'static str {
                 match self {
                     #(Self::#variants => #spellings,)*
@@ -67,34 +68,39 @@ pub(crate) fn config_choice(input: &DeriveInput) -> TokenStream {
                 *self
             }
 
+            #[inline]
             fn expected() -> ::std::string::String {
                 ::std::string::String::from(#expected)
             }
 
+            #[inline]
             fn from_text(text: &str) -> ::core::option::Option<Self> {
-                match text {
-                    #(#spellings => ::core::option::Option::Some(Self::#variants),)*
-                    _ => ::core::option::Option::None,
+                match ::kitbag::__private::choice(<Self as ::kitbag::Choice>::NAMES, text) {
+                    ::core::option::Option::Some(index) => {
+                        ::core::option::Option::Some(<Self as ::kitbag::Choice>::VARIANTS[index])
+                    }
+                    ::core::option::Option::None => ::core::option::Option::None,
                 }
             }
 
+            #[inline]
             fn from_value(value: &::kitbag::Value) -> ::core::option::Option<Self> {
-                match value {
-                    ::kitbag::Value::Text(text) => <Self as ::kitbag::Leaf>::from_text(text),
-                    _ => ::core::option::Option::None,
+                match ::kitbag::__private::choice_of_value(<Self as ::kitbag::Choice>::NAMES, value) {
+                    ::core::option::Option::Some(index) => {
+                        ::core::option::Option::Some(<Self as ::kitbag::Choice>::VARIANTS[index])
+                    }
+                    ::core::option::Option::None => ::core::option::Option::None,
                 }
             }
 
+            #[inline]
             fn to_value(&self) -> ::kitbag::Value {
-                ::kitbag::Value::Text(::std::string::String::from(::kitbag::Choice::name(*self)))
+                ::kitbag::__private::choice_value(::kitbag::Choice::name(*self))
             }
 
+            #[inline]
             fn choices() -> ::core::option::Option<&'static [&'static str]> {
                 ::core::option::Option::Some(<Self as ::kitbag::Choice>::NAMES)
-            }
-
-            fn samples() -> ::std::vec::Vec<Self> {
-                <Self as ::kitbag::Choice>::VARIANTS.to_vec()
             }
         }
     }

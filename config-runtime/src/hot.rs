@@ -32,6 +32,14 @@ impl<'a, T> Hot<'a, T> {
     pub fn new(value: &'a T) -> Self {
         Self(value)
     }
+
+    /// The reference itself, for the emitted tests.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn into_ref(self) -> &'a T {
+        self.0
+    }
 }
 
 impl<T> Deref for Hot<'_, T> {

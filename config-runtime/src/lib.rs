@@ -69,7 +69,7 @@ pub mod __private {
     pub use crate::schema::{Bags, LeafOps};
     pub use crate::test_kit::check_derived_values;
 
-    use crate::{Bag, Leaf};
+    use crate::{Bag, Leaf, Value};
 
     /// The typed value of a leaf, copied out of the flat values.
     #[must_use]
@@ -106,12 +106,31 @@ pub mod __private {
         check(reveal::<T>(value).read())
     }
 
-    /// A default written as text.
-    ///
-    /// # Errors
-    /// The text is not a value of the type.
-    pub fn default_from_text<T: Leaf>(text: &str) -> Result<Erased, String> {
-        T::from_text(text).map(erase).ok_or_else(|| format!("expected {}, found `{text}`", T::expected()))
+    /// A leaf's value without its type.
+    #[must_use]
+    pub fn any<T: Leaf>(value: &T) -> &dyn AnyLeaf {
+        value
+    }
+
+    /// Where in the list of a choice's spellings a text stands.
+    #[must_use]
+    pub fn choice(names: &[&str], text: &str) -> Option<usize> {
+        names.iter().position(|name| *name == text)
+    }
+
+    /// The same for a file's value.
+    #[must_use]
+    pub fn choice_of_value(names: &[&str], value: &Value) -> Option<usize> {
+        match value {
+            Value::Text(text) => choice(names, text),
+            _ => None,
+        }
+    }
+
+    /// A choice's spelling as a value.
+    #[must_use]
+    pub fn choice_value(name: &str) -> Value {
+        Value::Text(name.to_owned())
     }
 
     /// A leaf type that has an order, so that a range can be declared for it; an unset `Option` is in every range.

@@ -150,9 +150,10 @@ impl<S> fmt::Debug for Resolved<S> {
 fn initial(table: &Table, index: usize) -> Result<Option<Erased>, ConfigError> {
     let entry = &table.entries[index];
     match entry.info.start {
-        Start::Default { make, .. } => {
+        Start::Default { .. } => {
             let fault = |problem| ConfigError::new(problem).at("the schema's default").leaf(entry.info.path);
-            let value = make().map_err(fault)?;
+            let value =
+                entry.info.default_value().unwrap_or_else(|| unreachable!("it has a default")).map_err(fault)?;
             entry.check_range(&value).map_err(fault)?;
             Ok(Some(value))
         }

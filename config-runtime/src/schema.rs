@@ -6,7 +6,7 @@ use crate::context::{Context, Pinned};
 use crate::edit::{Edit, TestKit};
 use crate::error::Errors;
 use crate::fingerprint::{Reads, Recording};
-use crate::leaf::{Erased, Leaf, Shape};
+use crate::leaf::{AnyLeaf, Erased, Leaf, Shape};
 use crate::loader::Loader;
 use crate::reader::Inputs;
 use crate::role::Role;
@@ -132,8 +132,9 @@ pub enum Start {
     Default {
         /// The default as written, for help.
         text: &'static str,
+        /// `None`: the text is read as from a flag.
         #[doc(hidden)]
-        make: fn() -> Result<Erased, String>,
+        make: Option<fn() -> Erased>,
     },
     /// A rule: the default of an `auto` leaf, or the only source of a derived value.
     Computed(Computation),
@@ -178,7 +179,7 @@ pub struct LeafOps {
     pub choices: fn() -> Option<&'static [&'static str]>,
     pub is_switch: fn() -> bool,
     pub shape: fn() -> Shape,
-    pub samples: fn() -> Vec<Erased>,
+    pub samples: fn() -> Vec<String>,
     pub is_secret: fn() -> bool,
     /// The leaf's own check.
     pub(crate) validate: Option<Check>,
@@ -192,13 +193,13 @@ impl LeafOps {
     pub const fn of<T: Leaf>() -> Self {
         Self {
             expected: T::expected,
-            from_text: |text| T::from_text(text).map(crate::leaf::erase),
-            from_value: |value| T::from_value(value).map(crate::leaf::erase),
-            when_absent: || T::when_absent().map(crate::leaf::erase),
+            from_text: from_text::<T>,
+            from_value: from_value::<T>,
+            when_absent: when_absent::<T>,
             choices: T::choices,
             is_switch: T::is_switch,
             shape: T::shape,
-            samples: || T::samples().into_iter().map(crate::leaf::erase).collect(),
+            samples: T::samples,
             is_secret: T::is_secret,
             validate: None,
             in_range: None,
@@ -217,6 +218,39 @@ impl LeafOps {
     pub const fn in_range(mut self, check: fn(&Erased) -> bool) -> Self {
         self.in_range = Some(check);
         self
+    }
+}
+
+// Functions by name, not closures, and no combinators: each would be compiled once more for every type of a schema.
+
+fn from_text<T: Leaf>(text: &str) -> Option<Erased> {
+    erased(T::from_text(text))
+}
+
+fn from_value<T: Leaf>(value: &Value) -> Option<Erased> {
+    erased(T::from_value(value))
+}
+
+fn when_absent<T: Leaf>() -> Option<Erased> {
+    erased(T::when_absent())
+}
+
+fn erased<T: Leaf>(value: Option<T>) -> Option<Erased> {
+    match value {
+        Some(value) => Some(crate::leaf::erase(value)),
+        None => None,
+    }
+}
+
+impl LeafInfo {
+    /// The default, if one is written in the schema.
+    pub(crate) fn default_value(&self) -> Option<Result<Erased, String>> {
+        let Start::Default { text, make } = self.start else { return None };
+        let value = match make {
+            Some(make) => Some(make()),
+            None => (self.ops.from_text)(text),
+        };
+        Some(value.ok_or_else(|| format!("expected {}, found `{text}`", (self.ops.expected)())))
     }
 }
 
@@ -312,7 +346,7 @@ pub trait Bag: Send + Sync + 'static {
     fn build(values: &[Erased]) -> Self;
     /// The leaf with this index, read through its accessor.
     #[doc(hidden)]
-    fn read(&self, index: usize) -> Option<Erased>;
+    fn read(&self, index: usize) -> Option<&dyn AnyLeaf>;
 }
 
 /// All bags of a schema.
@@ -321,7 +355,7 @@ pub trait Bags: Send + Sync + Sized + 'static {
     /// Builds the bags whose leaves changed; the others are shared with `previous`.
     fn build(values: &[Erased], previous: Option<(&Self, &[Erased])>) -> Self;
     /// The leaf with this index, read through its accessor.
-    fn read(&self, index: usize) -> Option<Erased>;
+    fn read(&self, index: usize) -> Option<&dyn AnyLeaf>;
 }
 
 /// A declared schema: the struct under `#[derive(ConfigNamespaces)]`.

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::edit::{Edit, TestKit};
 use crate::error::Errors;
 use crate::facts::Facts;
-use crate::leaf::Erased;
+use crate::leaf::{AnyLeaf, Erased};
 use crate::origin::Origin;
 use crate::record::Record;
 use crate::resolved::Resolved;
@@ -153,7 +153,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
     fn check(&self) -> usize {
         for input in self.inputs.iter().map(|input| self.table.entries[*input].info) {
             let samples = (input.ops.samples)();
-            let differ = samples.iter().any(|sample| !sample.same(&*samples[0]));
+            let differ = samples.iter().any(|sample| *sample != samples[0]);
             let only_one = (input.ops.choices)().is_some_and(|choices| choices.len() == 1);
             let (path, ty) = (self.path(), input.type_name);
             assert!(differ || only_one, "`{path}` reads `{}`; give its type `{ty}` two `Leaf::samples`", input.path);
@@ -166,13 +166,13 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
             let values: Vec<_> = self.required.iter().chain(&case).cloned().collect();
             // Combinations that the schema's own rules refuse are no cases.
             let Ok(resolved) = resolve::<S>(self.table, &values) else { continue };
-            self.agree("a fresh resolution", &case, &resolved.values[self.derived], &expected);
+            self.agree("a fresh resolution", &case, &*resolved.values[self.derived], &expected);
             self.check_inputs(&resolved.values);
             let context = resolved.publish();
-            self.agree("the published bag", &case, &self.read(&context), &expected);
+            self.agree_published("the published bag", &case, &context, &expected);
             if let Some((from, before)) = &previous {
                 self.reach(from, &case, all_hot, &expected, before);
-                self.agree("the restored bag", &case, &self.read(from), before);
+                self.agree_published("the restored bag", &case, from, before);
             }
             previous = Some((context, expected));
             checked += 1;
@@ -189,18 +189,19 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
         // A rule may hold a value against one that is fixed at launch: then a case is reached by a launch only.
         if all_hot && let Ok(_guard) = from.push_layer("equivalence test", location, case.to_vec()) {
             let follows = self.table.entries[self.derived].info.policy == Policy::Live;
-            self.agree("an override", case, &self.read(from), if follows { expected } else { before });
+            self.agree_published("an override", case, from, if follows { expected } else { before });
         } else {
             let child = from.push_child("equivalence test", location, case.to_vec());
             let child = child.unwrap_or_else(|errors| panic!("`{}`: {errors}", self.path()));
-            self.agree("a child context", case, &self.read(&child), expected);
+            self.agree_published("a child context", case, &child, expected);
         }
     }
 
-    /// Through the accessor of the bag.
-    fn read(&self, context: &Context<S>) -> Erased {
-        let value = context.pinned().bags().read(self.derived);
-        value.unwrap_or_else(|| panic!("`{}` has no accessor", self.path()))
+    /// Holds what the accessor of the bag reads against `expected`.
+    fn agree_published(&self, what: &str, case: &[(usize, Erased)], context: &Context<S>, expected: &Erased) {
+        let pinned = context.pinned();
+        let value = pinned.bags().read(self.derived);
+        self.agree(what, case, value.unwrap_or_else(|| panic!("`{}` has no accessor", self.path())), expected);
     }
 
     fn check_inputs(&self, values: &[Erased]) {
@@ -214,7 +215,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
         assert!(declared == read, "`{}` declares {declared_names:?} and reads {read_names:?}", self.path());
     }
 
-    fn agree(&self, what: &str, case: &[(usize, Erased)], found: &Erased, expected: &Erased) {
+    fn agree(&self, what: &str, case: &[(usize, Erased)], found: &dyn AnyLeaf, expected: &Erased) {
         if found.same(&**expected) {
             return;
         }
@@ -247,11 +248,12 @@ fn collect_inputs(table: &Table, derived: usize, inputs: &mut Vec<usize>) {
 fn samples(table: &Table, index: usize) -> Vec<Erased> {
     let entry = &table.entries[index];
     let default = match entry.info.start {
-        Start::Default { make, .. } => make().ok(),
+        Start::Default { .. } => entry.info.default_value().and_then(Result::ok),
         _ => (entry.info.ops.when_absent)(),
     };
+    let texts = (entry.info.ops.samples)();
     let mut values: Vec<Erased> = Vec::new();
-    for value in default.into_iter().chain((entry.info.ops.samples)()) {
+    for value in default.into_iter().chain(texts.iter().filter_map(|text| (entry.info.ops.from_text)(text))) {
         if entry.check_range(&value).is_ok() && !values.iter().any(|known| known.same(&*value)) {
             values.push(value);
         }

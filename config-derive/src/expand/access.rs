@@ -10,12 +10,7 @@ pub(super) fn accessor(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
     let vis = &expansion.schema.vis;
     let (ident, doc) = (&leaf.ident, &leaf.doc);
     let (returned, body) = read(leaf, &quote!('_));
-    // Under this cfg every read becomes a warning that names its leaf: `RUSTFLAGS="--cfg kitbag_census" cargo check` is
-    // a census of all reads. Not a cargo feature, because `--all-features` would then warn of every read.
-    let census = cfg!(kitbag_census).then(|| {
-        let note = format!("kitbag census: {}", leaf.path);
-        quote!(#[deprecated(note = #note)])
-    });
+    let census = census(leaf);
     quote! {
         #[doc = #doc]
         #[inline]
@@ -25,6 +20,15 @@ pub(super) fn accessor(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
             #body
         }
     }
+}
+
+/// Under the cfg `kitbag_census` every read becomes a warning that names its leaf: `RUSTFLAGS="--cfg kitbag_census"
+/// cargo check` is a census of all reads. Not a cargo feature, because `--all-features` would then warn of every read.
+pub(super) fn census(leaf: &Leaf) -> Option<TokenStream> {
+    cfg!(kitbag_census).then(|| {
+        let note = format!("kitbag census: {}", leaf.path);
+        quote!(#[deprecated(note = #note)])
+    })
 }
 
 /// What the accessor returns, borrowed for `lifetime`, and how it gets it.

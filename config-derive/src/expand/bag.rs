@@ -24,15 +24,17 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
         let (ident, ty) = (&leaf.ident, &leaf.ty);
         if leaf.class == Class::Derived && leaf.may_change() {
             // Through the accessor, so that the emitted tests cover it.
-            quote!(<#ty as ::core::clone::Clone>::clone(&self.#ident()))
+            quote!(::kitbag::__private::any::<#ty>(self.#ident().into_ref()))
         } else {
-            quote!(<#ty as ::core::clone::Clone>::clone(&self.#ident))
+            quote!(::kitbag::__private::any::<#ty>(&self.#ident))
         }
     });
+    let default_types = info::default_types(namespace);
     let info = info::namespace(expansion, namespace);
     let recording = recording::namespace(expansion, namespace);
     quote! {
         #recording
+        #default_types
 
         #[doc = #doc]
         #[allow(dead_code)]
@@ -70,9 +72,9 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
                 }
             }
 
-            fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
+            fn read(&self, index: usize) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
                 match index {
-                    #(#indices => ::core::option::Option::Some(::kitbag::__private::erase::<#types>(#reads)),)*
+                    #(#indices => ::core::option::Option::Some(#reads),)*
                     _ => {
                         #(
                             let offset = #offsets;

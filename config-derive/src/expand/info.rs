@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::Expr;
+use syn::{Expr, Lit, Type, UnOp};
 
 use super::{Expansion, child_bag, hidden};
 use crate::model::{Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Start};
@@ -50,7 +50,7 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
         Start::Required => quote!(Required),
         Start::Default(default) => {
             let (text, make) = default_value(ty, default);
-            quote!(Default { text: #text, make: || #make })
+            quote!(Default { text: #text, make: #make })
         }
         Start::Computed(function) => {
             let computation = computation(expansion, leaf, function);
@@ -141,15 +141,63 @@ fn replaced(expansion: &Expansion<'_>, name: &Replaced) -> TokenStream {
     }
 }
 
-/// The default as help shows it, and the expression that makes it. Text is parsed as from a flag, so that every type
-/// can have its default written as a user would write the value.
-fn default_value(ty: &syn::Type, default: &Expr) -> (String, TokenStream) {
-    if let Expr::Lit(literal) = default
-        && let syn::Lit::Str(text) = &literal.lit
-    {
-        return (text.value(), quote!(::kitbag::__private::default_from_text::<#ty>(#text)));
+/// The default as help shows it, and the function that makes it. A literal needs none: its text is read as from a
+/// flag, so that every type can have its default written as a user would write the value, and so that no function is
+/// compiled for each leaf.
+fn default_value(ty: &Type, default: &Expr) -> (String, TokenStream) {
+    if let Some(text) = literal_text(default) {
+        return (text, quote!(::core::option::Option::None));
     }
-    (text_of(default), quote!(::core::result::Result::Ok(::kitbag::__private::erase::<#ty>(#default))))
+    let make = hidden("make");
+    // A function, not a closure: a closure behind a pointer is compiled twice.
+    let function = quote! {{
+        fn #make() -> ::kitbag::__private::Erased {
+            ::kitbag::__private::erase::<#ty>(#default)
+        }
+        #make
+    }};
+    (text_of(default), quote!(::core::option::Option::Some(#function)))
+}
+
+/// A literal as it is written in a flag.
+fn literal_text(default: &Expr) -> Option<String> {
+    match default {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(text) => Some(text.value()),
+            Lit::Bool(value) => Some(value.value.to_string()),
+            Lit::Int(value) if value.suffix().is_empty() => Some(value.base10_digits().to_owned()),
+            Lit::Float(value) if value.suffix().is_empty() => Some(value.base10_digits().to_owned()),
+            _ => None,
+        },
+        Expr::Unary(negated) if matches!(negated.op, UnOp::Neg(_)) => match &*negated.expr {
+            Expr::Lit(literal) if !matches!(literal.lit, Lit::Str(_) | Lit::Bool(_)) => {
+                literal_text(&negated.expr).map(|text| format!("-{text}"))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Holds defaults that are literals of numbers and booleans against the types of their leaves; never run.
+pub(super) fn default_types(namespace: &Namespace) -> TokenStream {
+    let checks = namespace.leaves.iter().filter_map(|leaf| match &leaf.start {
+        Start::Default(default) => {
+            let is_text = matches!(default, Expr::Lit(literal) if matches!(literal.lit, Lit::Str(_)));
+            let ty = &leaf.ty;
+            (!is_text && literal_text(default).is_some()).then(|| quote!(let _: #ty = #default;))
+        }
+        _ => None,
+    });
+    let name = hidden("defaults");
+    quote! {
+        const _: () = {
+            #[allow(dead_code)]
+            fn #name() {
+                #(#checks)*
+            }
+        };
+    }
 }
 
 fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> TokenStream {

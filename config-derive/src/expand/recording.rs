@@ -17,9 +17,12 @@ pub(super) fn namespace(expansion: &Expansion<'_>, namespace: &Namespace) -> Tok
         namespace.leaves.iter().enumerate().filter(|(_, leaf)| !leaf.resolution_only).map(|(index, leaf)| {
             let (ident, doc) = (&leaf.ident, &leaf.doc);
             let (returned, _) = access::read(leaf, &quote!('a));
+            let census = access::census(leaf);
             quote! {
                 #[doc = #doc]
+                #[inline]
                 #[must_use]
+                #census
                 #vis fn #ident(&self) -> #returned {
                     self.reads.note(self.offset + #index);
                     self.bag.#ident()

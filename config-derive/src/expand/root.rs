@@ -57,7 +57,7 @@ fn bags(expansion: &Expansion<'_>) -> TokenStream {
                 }
             }
 
-            fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
+            fn read(&self, index: usize) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
                 #(
                     let offset = #offsets;
                     if (offset..offset + <#bags as ::kitbag::Bag>::INFO.len()).contains(&index) {

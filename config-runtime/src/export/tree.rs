@@ -172,9 +172,12 @@ impl Entry {
         match &self.info.start {
             Start::Computed(computation) => Unless::Rule(computation),
             // A default that its own type does not read is reported by the first load; here it is shown as written.
-            Start::Default { text, make } => {
-                secret(make().map_or_else(|_| Value::Text((*text).to_owned()), |value| value.to_value()))
-            }
+            Start::Default { text, .. } => secret(
+                self.info
+                    .default_value()
+                    .and_then(Result::ok)
+                    .map_or_else(|| Value::Text((*text).to_owned()), |value| value.to_value()),
+            ),
             Start::Required => match (self.info.ops.when_absent)() {
                 Some(value) => secret(value.to_value()),
                 None => Unless::Required,

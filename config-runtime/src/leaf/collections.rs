@@ -16,28 +16,35 @@ impl<T: Leaf> Leaf for Option<T> {
     }
 
     fn expected() -> String {
-        format!("{} (or empty for none)", T::expected())
+        or_none(&T::expected())
     }
 
     fn from_text(text: &str) -> Option<Self> {
-        if text.is_empty() { Some(None) } else { T::from_text(text).map(Some) }
+        if text.is_empty() {
+            return Some(None);
+        }
+        T::from_text(text).map(Some)
     }
 
     fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Unset => Some(None),
-            // The file's spelling of "none", the same as the environment's.
-            Value::Text(text) if text.is_empty() => Some(None),
-            value => T::from_value(value).map(Some),
+        if is_none(value) {
+            return Some(None);
         }
+        T::from_value(value).map(Some)
     }
 
     fn to_value(&self) -> Value {
-        self.as_ref().map_or(Value::Unset, T::to_value)
+        match self {
+            Some(value) => value.to_value(),
+            None => Value::Unset,
+        }
     }
 
     fn to_raw_value(&self) -> Value {
-        self.as_ref().map_or(Value::Unset, T::to_raw_value)
+        match self {
+            Some(value) => value.to_raw_value(),
+            None => Value::Unset,
+        }
     }
 
     fn is_secret() -> bool {
@@ -56,8 +63,23 @@ impl<T: Leaf> Leaf for Option<T> {
         Shape::Optional(Box::new(T::shape()))
     }
 
-    fn samples() -> Vec<Self> {
-        std::iter::once(None).chain(T::samples().into_iter().map(Some)).collect()
+    fn samples() -> Vec<String> {
+        let mut samples = T::samples();
+        samples.insert(0, String::new());
+        samples
+    }
+}
+
+fn or_none(expected: &str) -> String {
+    format!("{expected} (or empty for none)")
+}
+
+/// `null`, or the file's spelling of "none", the same as the environment's.
+fn is_none(value: &Value) -> bool {
+    match value {
+        Value::Unset => true,
+        Value::Text(text) => text.is_empty(),
+        _ => false,
     }
 }
 
@@ -103,10 +125,9 @@ impl<T: Leaf> Leaf for Vec<T> {
         Shape::List(Box::new(T::shape()))
     }
 
-    fn samples() -> Vec<Self> {
+    fn samples() -> Vec<String> {
         let values = T::samples();
-        let one = values.first().cloned().into_iter().collect();
-        vec![Self::new(), one, values]
+        vec![String::new(), values.first().cloned().unwrap_or_default(), values.join(",")]
     }
 }
 
@@ -162,8 +183,8 @@ impl<T: Leaf> Leaf for BTreeMap<String, T> {
         Shape::Map(Box::new(T::shape()))
     }
 
-    fn samples() -> Vec<Self> {
-        let one = T::samples().into_iter().take(1).map(|value| ("key".to_owned(), value)).collect();
-        vec![Self::new(), one]
+    fn samples() -> Vec<String> {
+        let one = T::samples().into_iter().take(1).map(|value| format!("key={value}"));
+        std::iter::once(String::new()).chain(one).collect()
     }
 }

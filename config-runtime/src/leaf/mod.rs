@@ -121,10 +121,10 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Values worth trying in the emitted equivalence tests; those out of range are left out.
+    /// Values worth trying in the emitted equivalence tests, written as in a flag; those out of range are left out.
     #[must_use]
-    fn samples() -> Vec<Self> {
-        Vec::new()
+    fn samples() -> Vec<String> {
+        texts(Self::choices().unwrap_or_default())
     }
 }
 
@@ -167,7 +167,19 @@ pub fn erase<T: Leaf>(value: T) -> Erased {
 /// derive, not of its user.
 #[must_use]
 pub fn reveal<T: Leaf>(erased: &Erased) -> &T {
-    (&**erased as &dyn Any)
-        .downcast_ref::<T>()
-        .unwrap_or_else(|| panic!("fault in kitbag: a leaf of type {} holds {erased:?}", std::any::type_name::<T>()))
+    match (&**erased as &dyn Any).downcast_ref::<T>() {
+        Some(value) => value,
+        None => mistaken(erased, std::any::type_name::<T>()),
+    }
+}
+
+/// Not generic, so that a schema's crate does not compile it for every type.
+#[cold]
+fn mistaken(erased: &Erased, expected: &str) -> ! {
+    panic!("fault in kitbag: a leaf of type {expected} holds {erased:?}")
+}
+
+/// Texts that are samples.
+pub(crate) fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }

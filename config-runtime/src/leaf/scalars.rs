@@ -40,8 +40,8 @@ impl Leaf for bool {
         true
     }
 
-    fn samples() -> Vec<Self> {
-        vec![false, true]
+    fn samples() -> Vec<String> {
+        super::texts(&["false", "true"])
     }
 }
 
@@ -83,8 +83,8 @@ macro_rules! integers {
                 Shape::Integer { min: limit(Self::MIN), max: limit(Self::MAX) }
             }
 
-            fn samples() -> Vec<Self> {
-                vec![0, 1, 2, 3, 5, 16, 50, 64, 100]
+            fn samples() -> Vec<String> {
+                super::texts(&["0", "1", "2", "3", "5", "16", "50", "64", "100"])
             }
         }
     )+};
@@ -138,8 +138,8 @@ macro_rules! floats {
                 Shape::Number
             }
 
-            fn samples() -> Vec<Self> {
-                vec![0.0, 0.25, 0.5, 1.0, 1.5, 8.0]
+            fn samples() -> Vec<String> {
+                super::texts(&["0.0", "0.25", "0.5", "1.0", "1.5", "8.0"])
             }
         }
     )+};
@@ -177,8 +177,8 @@ impl Leaf for String {
         Shape::Text { what: "text", pattern: None }
     }
 
-    fn samples() -> Vec<Self> {
-        ["", "a", "sample text"].map(str::to_owned).to_vec()
+    fn samples() -> Vec<String> {
+        super::texts(&["", "a", "sample text"])
     }
 }
 
@@ -212,8 +212,8 @@ impl Leaf for PathBuf {
         Shape::Text { what: "path", pattern: Some("^.+$") }
     }
 
-    fn samples() -> Vec<Self> {
-        ["a", "folder/file.txt"].map(Self::from).to_vec()
+    fn samples() -> Vec<String> {
+        super::texts(&["a", "folder/file.txt"])
     }
 }
 
@@ -249,8 +249,8 @@ macro_rules! addresses {
                 Shape::Text { what: $what, pattern: Some($pattern) }
             }
 
-            fn samples() -> Vec<Self> {
-                $samples.iter().filter_map(|text| Self::from_text(text)).collect()
+            fn samples() -> Vec<String> {
+                super::texts(&$samples)
             }
         }
     )+};

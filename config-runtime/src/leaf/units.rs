@@ -62,8 +62,8 @@ impl Leaf for Duration {
         Shape::Text { what: "duration", pattern: Some(pattern) }
     }
 
-    fn samples() -> Vec<Self> {
-        [0, 1, 250, 60_000].map(Self::from_millis).to_vec()
+    fn samples() -> Vec<String> {
+        super::texts(&["0s", "1ms", "250ms", "60s"])
     }
 }
 
@@ -143,7 +143,7 @@ impl Leaf for ByteSize {
         Shape::AnyOf(vec![bytes, Shape::Text { what: "size", pattern: Some(pattern) }])
     }
 
-    fn samples() -> Vec<Self> {
-        [0, 1, 4096, 3 << 20].map(Self).to_vec()
+    fn samples() -> Vec<String> {
+        super::texts(&["0", "1", "4096", "3MiB"])
     }
 }

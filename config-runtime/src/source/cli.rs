@@ -90,9 +90,9 @@ fn help(entry: &Entry) -> String {
     let mut notes = Vec::new();
     match info.start {
         // The value as a user would write it, not as the schema does.
-        Start::Default { text, make } => notes.push(match make() {
-            Ok(value) => format!("default: {}", value.to_value().plain()),
-            Err(_) => format!("default: {text}"),
+        Start::Default { text, .. } => notes.push(match info.default_value() {
+            Some(Ok(value)) => format!("default: {}", value.to_value().plain()),
+            _ => format!("default: {text}"),
         }),
         Start::Computed(computation) => notes.push(format!("default: by rule `{}`", computation.function)),
         Start::Required if (info.ops.when_absent)().is_none() => notes.push("required".to_owned()),
