@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::workspace::{Outcome, cargo, run as run_command};
+use crate::workspace::{Outcome, cargo, root, run as run_command};
 use crate::{answer, config_docs, cuda_tools, dependencies, docs, invariants, text};
 
 pub(crate) struct Step {
@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "cuda-tools", about: "the CUDA run-time compiler is in place", run: cuda_tools::run },
     Step { name: "answer", about: "the README's first command answers its question", run: answer::check },
     Step { name: "tests", about: "unit and integration tests, and tests inside examples", run: tests },
+    Step { name: "loom", about: "every order of threads at the publication cell", run: loom },
     Step { name: "doctests", about: "Rust code in documentation", run: doctests },
     Step { name: "rustdoc", about: "documentation builds without a warning", run: rustdoc },
     Step { name: "settings", about: "docs/config is what the engine's settings say", run: config_docs::check },
@@ -88,6 +89,16 @@ fn clippy() -> Outcome {
 fn tests() -> Outcome {
     // Not --all-targets: that would run benchmarks, without optimisation.
     run_command(&mut cargo("test --workspace --all-features --no-fail-fast --lib --bins --tests --examples"))
+}
+
+/// In a target folder of its own: the flag would have everything else built anew.
+fn loom() -> Outcome {
+    let target = root().join("target/loom");
+    run_command(
+        cargo("test -p kitbag --release --lib --quiet published")
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", target),
+    )
 }
 
 fn doctests() -> Outcome {
