@@ -26,7 +26,7 @@ fn main() -> Result<(), Errors> {
     println!("{} workers on {}", now.pool().workers(), now.http().listen());
     let burst = cfg.override_with("burst", |o| {
         o.pool().queue(64);
-    }); // .workers(8) does not compile
+    })?; // .workers(8) does not compile
     assert_eq!(cfg.pin().pool().capacity(), now.pool().workers() * 64); // derived values follow
     drop(burst); // exact restore; `cargo test` runs the emitted tests
     Ok(())

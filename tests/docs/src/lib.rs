@@ -11,11 +11,20 @@ pub mod architecture {}
 #[doc = include_str!("../../../CONTRIBUTING.md")]
 pub mod contributing {}
 
+#[doc = include_str!("../../../docs/comparison.md")]
+pub mod comparison {}
+
 #[doc = include_str!("../../../docs/cuda.md")]
 pub mod cuda {}
 
+#[doc = include_str!("../../../docs/guide.md")]
+pub mod guide {}
+
 #[doc = include_str!("../../../docs/incidents.md")]
 pub mod incidents {}
+
+#[doc = include_str!("../../../docs/migration.md")]
+pub mod migration {}
 
 #[doc = include_str!("../../../docs/surface.md")]
 pub mod surface {}
