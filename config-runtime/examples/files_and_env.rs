@@ -63,10 +63,14 @@ fn main() -> ExitCode {
             print!("{text}");
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(2)
-        }
+        Err(error) => match error.downcast::<kitbag::clap::Error>() {
+            // Help and version go to standard output and are no failure; clap knows.
+            Ok(of_command_line) => of_command_line.exit(),
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::from(2)
+            }
+        },
     }
 }
 
@@ -121,11 +125,11 @@ mod tests {
             write(
                 "sync.toml",
                 "include = [\"company.yaml\"]\n\
-                 [copy]\nfrom = \"/work\"\nto = \"/backup\"\n\
+                 [copy]\nfrom = \"/pictures\"\nto = \"/backup\"\n\
                  [profile.prod.transfer]\nat_once = 32\nlimit = \"\"\n\
                  [profile.prod.copy]\nexisting = \"replace\"\n",
             );
-            write("broken.toml", "[copy]\nfrom = \"/work\"\nto = 3\nskipp = []\n[transfer]\ntimeout = \"soon\"\n");
+            write("broken.toml", "[copy]\nfrom = \"/pictures\"\nto = 3\nskipp = []\n[transfer]\ntimeout = \"soon\"\n");
             Self(folder)
         }
 
@@ -147,13 +151,14 @@ mod tests {
         let config = fixture.path("sync.toml");
         let run =
             |args: &[&str], env: &[(&str, &str)]| fixture.run(&[&["run", "--config", &config], args].concat(), env);
-        let file = "/work -> /backup, 8 at once, ReplaceOlder, 10000000B a second, 600s a file, without .git target\n";
+        let file =
+            "/pictures -> /backup, 8 at once, ReplaceOlder, 10000000B a second, 600s a file, without .git target\n";
         assert_eq!(run(&[], &[]), file);
-        let prod = "/work -> /backup, 32 at once, Replace, 600s a file, without .git target\n";
+        let prod = "/pictures -> /backup, 32 at once, Replace, 600s a file, without .git target\n";
         assert_eq!(run(&["--profile", "prod"], &[]), prod);
         assert_eq!(run(&[], &[("SYNC_PROFILE", "prod")]), prod);
         let both = run(&["--timeout", "90s", "--skip="], &[("SYNC_TRANSFER_AT_ONCE", "1"), ("SYNC_COPY_TO", "/b")]);
-        assert_eq!(both, "/work -> /b, 1 at once, ReplaceOlder, 10000000B a second, 90s a file, without \n");
+        assert_eq!(both, "/pictures -> /b, 1 at once, ReplaceOlder, 10000000B a second, 90s a file, without \n");
     }
 
     #[test]
@@ -179,7 +184,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}\nin\n{text}");
         }
-        let text = fixture.run(&["run", "--from", "/work", "--to", "/work/copy"], &[]);
-        assert!(text.contains("a folder cannot be copied into itself (copy.from = \"/work\""), "{text}");
+        let text = fixture.run(&["run", "--from", "/pictures", "--to", "/pictures/copy"], &[]);
+        assert!(text.contains("a folder cannot be copied into itself (copy.from = \"/pictures\""), "{text}");
     }
 }
