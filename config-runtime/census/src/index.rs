@@ -330,11 +330,7 @@ impl Index {
     /// What `Self` means in a trait: whatever implements it.
     pub(crate) fn trait_context(module: &[String], item: &syn::ItemTrait) -> Context {
         let owner = join(module, &plain(&item.ident));
-        Context {
-            module: module.to_vec(),
-            self_ty: Some(Ty::Named(owner, Vec::new())),
-            generics: HashMap::new(),
-        }
+        Context { module: module.to_vec(), self_ty: Some(Ty::Named(owner, Vec::new())), generics: HashMap::new() }
     }
 
     /// A type parameter stands for what its bounds lead to, or for itself.
@@ -749,7 +745,9 @@ fn find_target(items: &[(Vec<String>, &Item)], wanted: &str) -> Result<String, S
 
 fn is_flattened(field: &syn::Field) -> bool {
     field.attrs.iter().any(|attribute| {
-        let named = ["arg", "clap", "command", "serde", "structopt"].iter().any(|name| attribute.path().is_ident(name));
+        let named = ["arg", "cfg_attr", "clap", "command", "serde", "structopt"]
+            .iter()
+            .any(|name| attribute.path().is_ident(name));
         named && attribute.meta.to_token_stream().into_iter().any(|token| contains_word(token, "flatten"))
     })
 }

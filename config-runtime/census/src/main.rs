@@ -32,7 +32,8 @@ fn command() -> Command {
     let struct_ = || text("struct", "the settings struct, by name or path").value_name("NAME").required(true);
     let file = || text("file", "the pin").value_name("FILE").required(true);
     let switch = |name: &'static str, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
-    let of_struct = |name: &'static str, about: &'static str| Command::new(name).about(about).arg(crate_()).arg(struct_());
+    let of_struct =
+        |name: &'static str, about: &'static str| Command::new(name).about(about).arg(crate_()).arg(struct_());
     Command::new("kitbag-census")
         .about("Finds every read of a settings struct, and every leaf of a schema that nothing reads")
         .subcommand_required(true)

@@ -1,6 +1,7 @@
 //! The pin: how many reads of each field each file has. Reads can only become fewer, and the pin follows.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use crate::census::{Census, Place};
 
@@ -14,7 +15,7 @@ pub fn text(census: &Census) -> String {
         census.name
     );
     for ((kind, file, field), places) in counts(census) {
-        text.push_str(&format!("{kind} {file} {field} {}\n", places.len()));
+        let _ = writeln!(text, "{kind} {file} {field} {}", places.len());
     }
     text
 }
@@ -71,8 +72,9 @@ fn parse(pin: &str) -> Result<BTreeMap<Key, usize>, String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let entry = parse_line(line)
-            .ok_or_else(|| format!("line {} of the pin: expected `kind file field count`, found `{line}`", index + 1))?;
+        let entry = parse_line(line).ok_or_else(|| {
+            format!("line {} of the pin: expected `kind file field count`, found `{line}`", index + 1)
+        })?;
         pinned.insert(entry.0, entry.1);
     }
     Ok(pinned)

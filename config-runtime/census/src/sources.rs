@@ -72,7 +72,7 @@ fn collect(root: &Path, folder: &Path, texts: &mut Vec<(String, String)>) -> Res
             if !other {
                 collect(root, &path, texts)?;
             }
-        } else if name.ends_with(".rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).map_err(|error| fault(&path, error))?;
             let relative = path.strip_prefix(root).unwrap_or(&path);
             let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();

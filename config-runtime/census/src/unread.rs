@@ -125,8 +125,18 @@ fn read(message: &Value) -> Option<LeafRead> {
         line: number("line_start")?,
         column: number("column_start")?,
         leaf: leaf.trim_end().to_owned(),
-        bag: method.rsplit("::").nth(1).unwrap_or_default().replace("<'_>", "").replace("<'a>", ""),
+        bag: bag_of(method),
     })
+}
+
+/// The bag in the path of an accessor: `exec::ExecBag::device`, or `ExecRecording::<'a>::device` under a recorder.
+fn bag_of(method: &str) -> String {
+    let types = method.rsplit("::").skip(1).find(|segment| !segment.starts_with('<')).unwrap_or_default();
+    let name = types.split('<').next().unwrap_or_default();
+    match name.strip_suffix("Recording") {
+        Some(namespace) => format!("{namespace}Bag"),
+        None => name.to_owned(),
+    }
 }
 
 /// A leaf of a listing.
@@ -151,7 +161,10 @@ pub fn leaves(listing: &str) -> Result<Vec<ListedLeaf>, String> {
         }
         let path = first.strip_suffix(':').filter(|path| path.contains('.'));
         let path = path.ok_or_else(|| format!("line {}: expected `path: type …`, found `{line}`", index + 1))?;
-        leaves.push(ListedLeaf { path: path.to_owned(), resolution_only: marks(line).any(|mark| mark == "resolution_only") });
+        leaves.push(ListedLeaf {
+            path: path.to_owned(),
+            resolution_only: marks(line).any(|mark| mark == "resolution_only"),
+        });
     }
     if leaves.is_empty() { Err("there is no leaf in the listing".to_owned()) } else { Ok(leaves) }
 }
@@ -166,7 +179,10 @@ pub fn faults(leaves: &[ListedLeaf], reads: &[LeafRead]) -> Vec<String> {
     let by_leaf = by_leaf(reads);
     let unread = leaves.iter().filter(|leaf| !leaf.resolution_only && !by_leaf.contains_key(leaf.path.as_str()));
     let unread = unread.map(|leaf| {
-        format!("`{}`: no code reads it; remove it, or mark it `resolution_only` if rules are all that needs it", leaf.path)
+        format!(
+            "`{}`: no code reads it; remove it, or mark it `resolution_only` if rules are all that needs it",
+            leaf.path
+        )
     });
     let unlisted = by_leaf.iter().filter(|(path, _)| !leaves.iter().any(|leaf| leaf.path == **path));
     let unlisted = unlisted.map(|(path, reads)| {
@@ -213,5 +229,8 @@ mod tests {
         assert_eq!((found.file.as_str(), found.line, found.column), ("src/a.rs", 7, 9));
         assert_eq!((found.leaf.as_str(), found.bag.as_str()), ("exec.moe.rows", "ExecMoeBag"));
         assert_eq!(read(&json!({"message": "unused", "spans": []})), None);
+        for recorded in ["a::ExecMoeRecording::<'a>::rows", "a::ExecMoeRecording<'_>::rows", "ExecMoeRecording::rows"] {
+            assert_eq!(bag_of(recorded), "ExecMoeBag");
+        }
     }
 }

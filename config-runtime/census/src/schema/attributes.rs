@@ -36,9 +36,13 @@ impl Options {
             let is = |names: &[&str]| names.iter().any(|name| attribute.path().is_ident(name));
             if is(&["arg", "clap", "command", "structopt"]) {
                 options.is_flag = true;
-                arguments(attribute).iter().for_each(|meta| options.command_line(meta));
+                for meta in arguments(attribute) {
+                    options.command_line(&meta);
+                }
             } else if is(&["serde"]) {
-                arguments(attribute).iter().for_each(|meta| options.serde(meta));
+                for meta in arguments(attribute) {
+                    options.serde(&meta);
+                }
             }
         }
         options
@@ -50,7 +54,8 @@ impl Options {
         match name.as_str() {
             "long" => self.long = value.and_then(text),
             "env" => {
-                let usable = |env: &String| env.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+                let usable =
+                    |env: &String| env.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
                 self.env = value.and_then(text).filter(usable);
             }
             "default_value" => {

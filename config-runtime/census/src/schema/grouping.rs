@@ -37,15 +37,12 @@ pub(super) fn groups(census: &Census, fields: &[&Field]) -> Vec<Group> {
             None => others.push(path),
         }
     }
-    let files: Vec<_> = groups.iter().map(|group| main_file_of(census, group)).collect();
     for path in others {
         let Some(file) = main_file(census, |field| field == path) else {
             add(&mut groups, "unread", "nothing seems to read them", path, path.to_owned());
             continue;
         };
-        let joined = files.iter().position(|other| other.as_deref() == Some(file.as_str()));
-        let namespace = joined.map_or_else(|| file_name(&file), |position| groups[position].path.clone());
-        add(&mut groups, &namespace, &format!("read mostly in {file}"), path, path.to_owned());
+        add(&mut groups, &file_name(&file), &format!("read mostly in {file}"), path, path.to_owned());
     }
     groups
 }
@@ -106,14 +103,11 @@ fn main_file(census: &Census, is_one: impl Fn(&str) -> bool) -> Option<String> {
     counts.into_iter().find(|(_, count)| *count == most).map(|(file, _)| file.to_owned())
 }
 
-fn main_file_of(census: &Census, group: &Group) -> Option<String> {
-    main_file(census, |field| group.leaves.iter().any(|(path, _)| path == field))
-}
-
 /// A namespace named after a file: `src/http/mod.rs` → `http`.
 fn file_name(file: &str) -> String {
     let stem = file.strip_suffix(".rs").unwrap_or(file);
     let name = stem.rsplit('/').find(|part| !matches!(*part, "main" | "lib" | "mod" | "src")).unwrap_or("app");
-    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     if is_name(&name) { name } else { format!("ns_{name}") }
 }

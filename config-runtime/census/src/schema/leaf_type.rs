@@ -16,9 +16,8 @@ pub(super) struct LeafType {
     pub(super) note: Option<String>,
 }
 
-const KEPT: &[&str] = &[
-    "bool", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "String",
-];
+const KEPT: &[&str] =
+    &["bool", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "String"];
 
 const WITH_PATH: &[(&str, &str)] = &[
     ("PathBuf", "std::path::PathBuf"),
@@ -42,9 +41,7 @@ impl LeafType {
     }
 
     pub(super) fn of(ty: &Type, declarations: &Declarations<'_>) -> Self {
-        let replaced = || {
-            Self::plain("String").noted(ty, "implement `kitbag::Leaf` for it to keep it")
-        };
+        let replaced = || Self::plain("String").noted(ty, "implement `kitbag::Leaf` for it to keep it");
         let path = match ty {
             Type::Path(path) => &path.path,
             Type::Reference(reference) => return Self::of(&reference.elem, declarations),
@@ -71,7 +68,9 @@ impl LeafType {
                 Self::of(inner, declarations).inside("Vec<", ">").noted(ty, "a list is a `Vec`")
             }
             ("Arc" | "Rc" | "Box", [inner]) => Self::of(inner, declarations),
-            ("BTreeMap", [_, inner]) => Self::of(inner, declarations).inside("std::collections::BTreeMap<String, ", ">"),
+            ("BTreeMap", [_, inner]) => {
+                Self::of(inner, declarations).inside("std::collections::BTreeMap<String, ", ">")
+            }
             ("HashMap", [_, inner]) => Self::of(inner, declarations)
                 .inside("std::collections::BTreeMap<String, ", ">")
                 .noted(ty, "a map is a `BTreeMap` from text"),
@@ -141,8 +140,8 @@ fn convention(item: &ItemEnum) -> Option<fn(&str) -> String> {
     });
     match all.as_deref() {
         Some("kebab-case") => None,
-        Some("lowercase") => Some(|name| name.to_lowercase()),
-        Some("UPPERCASE") => Some(|name| name.to_uppercase()),
+        Some("lowercase") => Some(str::to_lowercase),
+        Some("UPPERCASE") => Some(str::to_uppercase),
         Some("snake_case") => Some(snake),
         _ => Some(str::to_owned),
     }

@@ -53,7 +53,9 @@ impl<'a> Declarations<'a> {
                 Item::Fn(item) if item.sig.inputs.is_empty() => {
                     self.functions.insert(item.sig.ident.to_string(), &item.block);
                 }
-                Item::Mod(item) => self.items(item.content.as_ref().map(|(_, items)| items.as_slice()).unwrap_or_default()),
+                Item::Mod(item) => {
+                    self.items(item.content.as_ref().map(|(_, items)| items.as_slice()).unwrap_or_default());
+                }
                 Item::Impl(item) => self.implementation(item),
                 _ => {}
             }
@@ -62,8 +64,10 @@ impl<'a> Declarations<'a> {
 
     fn implementation(&mut self, item: &'a syn::ItemImpl) {
         let owner = item.self_ty.to_token_stream().to_string();
-        let is_default =
-            item.trait_.as_ref().is_some_and(|(path, _)| path.segments.last().is_some_and(|last| last.ident == "Default"));
+        let is_default = item
+            .trait_
+            .as_ref()
+            .is_some_and(|(path, _)| path.segments.last().is_some_and(|last| last.ident == "Default"));
         for part in &item.items {
             let syn::ImplItem::Fn(method) = part else { continue };
             if method.sig.inputs.is_empty() {

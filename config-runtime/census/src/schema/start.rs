@@ -65,13 +65,16 @@ fn of_value(value: &Expr, leaf: &LeafType, declarations: &Declarations<'_>) -> S
         && call.args.is_empty()
         && let Expr::Path(path) = &*call.func
         && path.path.segments.len() == 1
-        && let Some([Stmt::Expr(inner, None)]) =
-            path.path.get_ident().and_then(|name| declarations.functions.get(&name.to_string())).map(|block| block.stmts.as_slice())
+        && let Some([Stmt::Expr(inner, None)]) = path
+            .path
+            .get_ident()
+            .and_then(|name| declarations.functions.get(&name.to_string()))
+            .map(|block| block.stmts.as_slice())
     {
         return of_value(inner, leaf, declarations);
     }
     match literal(value, leaf) {
-        Some(text) if leaf.note.is_none() || text.starts_with('"') => Start::value(text),
+        Some(text) if leaf.note.is_none() || text.starts_with('"') || text.ends_with("::new()") => Start::value(text),
         _ => computed(&value.to_token_stream().to_string().replace(" :: ", "::").replace(" (", "(")),
     }
 }
@@ -84,14 +87,16 @@ fn literal(value: &Expr, leaf: &LeafType) -> Option<String> {
         Expr::Paren(inner) => literal(&inner.expr, leaf),
         Expr::Lit(inner) => match &inner.lit {
             Lit::Str(text) => Some(format!("{:?}", text.value())),
-            Lit::Int(_) | Lit::Float(_) | Lit::Bool(_) if optional => {
-                Some(format!("\"{}\"", inner.to_token_stream()))
-            }
-            Lit::Int(number) => Some(number.base10_digits().to_owned()).filter(|_| number.suffix().is_empty()).or_else(|| Some(number.to_string())),
+            Lit::Int(_) | Lit::Float(_) | Lit::Bool(_) if optional => Some(format!("\"{}\"", inner.to_token_stream())),
+            Lit::Int(number) => Some(number.base10_digits().to_owned())
+                .filter(|_| number.suffix().is_empty())
+                .or_else(|| Some(number.to_string())),
             Lit::Float(_) | Lit::Bool(_) => Some(inner.to_token_stream().to_string()),
             _ => None,
         },
-        Expr::Unary(_) | Expr::Binary(_) if is_number(value) && !optional => Some(value.to_token_stream().to_string().replace("- ", "-")),
+        Expr::Unary(_) | Expr::Binary(_) if is_number(value) && !optional => {
+            Some(value.to_token_stream().to_string().replace("- ", "-"))
+        }
         Expr::MethodCall(call) if call.args.is_empty() => {
             let method = call.method.to_string();
             let converts = ["into", "to_string", "to_owned", "to_path_buf"].contains(&method.as_str());
@@ -100,7 +105,11 @@ fn literal(value: &Expr, leaf: &LeafType) -> Option<String> {
         Expr::Call(call) => of_call(call, leaf),
         Expr::Macro(call) if call.mac.path.is_ident("vec") => {
             let parts = call.mac.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated).ok()?;
-            let inner = LeafType { text: kind.strip_prefix("Vec<")?.strip_suffix('>')?.to_owned(), choice: leaf.choice.clone(), note: None };
+            let inner = LeafType {
+                text: kind.strip_prefix("Vec<")?.strip_suffix('>')?.to_owned(),
+                choice: leaf.choice.clone(),
+                note: None,
+            };
             let parts: Option<Vec<_>> = parts.iter().map(|part| literal(part, &inner)).collect();
             let into = |part: String| if part.starts_with('"') { format!("{part}.into()") } else { part };
             Some(format!("vec![{}]", parts?.into_iter().map(into).collect::<Vec<_>>().join(", ")))
@@ -126,7 +135,7 @@ fn of_call(call: &syn::ExprCall, leaf: &LeafType) -> Option<String> {
         },
         (["from", "String" | "PathBuf"], [inner]) => literal(inner, leaf),
         (["new", "String"], []) => Some("\"\"".to_owned()),
-        (["new", "Vec"], []) => Some("Vec::new()".to_owned()),
+        (["new", "BTreeSet" | "HashSet" | "Vec" | "VecDeque"], []) => Some("Vec::new()".to_owned()),
         (["new", "BTreeMap" | "HashMap"], []) => Some("std::collections::BTreeMap::new()".to_owned()),
         ([unit, "Duration"], [inner]) if unit.starts_with("from_") && is_number(inner) => {
             Some(format!("std::time::Duration::{unit}({})", inner.to_token_stream()))

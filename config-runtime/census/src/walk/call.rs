@@ -19,36 +19,111 @@ const HOLDERS: &[&str] = &[
 
 /// Functions derived or implemented for a type that make a value of it.
 const MAKES: &[&str] = &[
-    "clone", "default", "deserialize", "from", "from_arg_matches", "from_args", "from_env", "from_iter", "from_str",
-    "new", "parse", "parse_from", "try_from", "try_parse", "try_parse_from",
+    "clone",
+    "default",
+    "deserialize",
+    "from",
+    "from_arg_matches",
+    "from_args",
+    "from_env",
+    "from_iter",
+    "from_str",
+    "new",
+    "parse",
+    "parse_from",
+    "try_from",
+    "try_parse",
+    "try_parse_from",
 ];
 
 const CLONES: &[&str] = &["clone", "cloned", "load_full", "to_owned", "to_vec", "unwrap_or_clone"];
 
 /// Methods that give the value itself, if they are not the type's own.
 const SAME: &[&str] = &[
-    "as_deref", "as_mut", "as_ref", "borrow", "borrow_mut", "by_ref", "deref", "deref_mut", "expect", "into",
-    "into_inner", "unwrap",
+    "as_deref",
+    "as_mut",
+    "as_ref",
+    "borrow",
+    "borrow_mut",
+    "by_ref",
+    "deref",
+    "deref_mut",
+    "expect",
+    "into",
+    "into_inner",
+    "unwrap",
 ];
 
 /// Methods of wrappers that say something about them and do not lead to what they hold.
 const ABOUT: &[&str] = &[
-    "all", "any", "capacity", "contains", "contains_key", "count", "eq", "for_each", "is_empty", "is_err", "is_err_and",
-    "is_none", "is_none_or", "is_ok", "is_ok_and", "is_some", "is_some_and", "keys", "len", "ne", "position",
+    "all",
+    "any",
+    "capacity",
+    "contains",
+    "contains_key",
+    "count",
+    "eq",
+    "for_each",
+    "is_empty",
+    "is_err",
+    "is_err_and",
+    "is_none",
+    "is_none_or",
+    "is_ok",
+    "is_ok_and",
+    "is_some",
+    "is_some_and",
+    "keys",
+    "len",
+    "ne",
+    "position",
     "strong_count",
 ];
 
 /// Methods that take a closure and give what the wrapper holds, not what the closure returns.
 const KEEP: &[&str] = &[
-    "dedup_by_key", "filter", "find", "get_or_init", "get_or_insert_with", "insert_with", "inspect", "map_err", "max_by",
-    "max_by_key", "min_by", "min_by_key", "ok_or_else", "or_else", "or_insert_with", "reduce", "retain", "rev",
-    "skip_while", "sort_by", "sort_by_key", "take_while", "unwrap_or_else",
+    "dedup_by_key",
+    "filter",
+    "find",
+    "get_or_init",
+    "get_or_insert_with",
+    "insert_with",
+    "inspect",
+    "map_err",
+    "max_by",
+    "max_by_key",
+    "min_by",
+    "min_by_key",
+    "ok_or_else",
+    "or_else",
+    "or_insert_with",
+    "reduce",
+    "retain",
+    "rev",
+    "skip_while",
+    "sort_by",
+    "sort_by_key",
+    "take_while",
+    "unwrap_or_else",
 ];
 
 /// Methods that put a value into the wrapper they are called on.
 const STORES: &[&str] = &[
-    "extend", "get_or_init", "get_or_insert", "insert", "or", "push", "push_back", "push_front", "replace", "send", "set",
-    "store", "swap", "unwrap_or", "unwrap_or_default",
+    "extend",
+    "get_or_init",
+    "get_or_insert",
+    "insert",
+    "or",
+    "push",
+    "push_back",
+    "push_front",
+    "replace",
+    "send",
+    "set",
+    "store",
+    "swap",
+    "unwrap_or",
+    "unwrap_or_default",
 ];
 
 impl Walk<'_> {
@@ -68,16 +143,24 @@ impl Walk<'_> {
             return Val { at, ..self.call_value(&ty, &call.args, &name) };
         }
         let (last, before) = names.split_last().map_or(("", &names[..]), |(last, before)| (last.as_str(), before));
-        if let Some(owner) = self.index.type_named(before, &self.context)
+        // `<Type as Trait>::function` says the type apart from the path.
+        let qualified = function.qself.as_ref().map(|qself| self.index.ty(&qself.ty, &self.context));
+        let owner = match &qualified {
+            Some(ty) => ty.name().map(str::to_owned),
+            None => self.index.type_named(before, &self.context),
+        };
+        if let Some(owner) = owner.clone()
             && let Some(def) = self.index.method_of(&owner, last).cloned()
         {
             let own = def.has_self.then(|| Ty::Named(owner, Vec::new()));
             return Val { at, ..self.call_known(&def, own, &call.args, &name) };
         }
-        if let Some(id) = self.index.constructor(&function.path, &self.context) {
+        if qualified.is_none()
+            && let Some(id) = self.index.constructor(&function.path, &self.context)
+        {
             return Val { at, ..self.construct(&id, &call.args, &name) };
         }
-        if let Some(owner) = self.index.type_named(before, &self.context) {
+        if let Some(owner) = owner {
             return Val { at, ..self.call_derived(&owner, last, call) };
         }
         if let Some(def) = self.index.function_named(&names, &self.context).cloned() {
@@ -99,6 +182,9 @@ impl Walk<'_> {
             }
             Ty::Closure(number) => {
                 let values = self.arguments(arguments, None, name);
+                for value in &values {
+                    self.escapes(value, &format!("passed to `{name}`"));
+                }
                 let types: Vec<_> = values.into_iter().map(|value| value.ty).collect();
                 let value = self.call_kept(*number, &types);
                 Val { via: Via::Borrowed, ..value }
@@ -191,7 +277,6 @@ impl Walk<'_> {
             None => matches!(last, "Some" | "Ok" | "Err"),
             Some(owner) => HOLDERS.contains(&owner) && matches!(last, "from" | "new" | "pin" | "from_ref"),
         };
-        let at = vec![start(call)];
         if holds || matches!(owner, Some("Option" | "Result")) {
             // Still the value itself: what is done with the wrapper is noted there.
             let values = call.args.iter().map(|argument| self.expr(argument)).collect::<Vec<_>>();
@@ -200,12 +285,13 @@ impl Walk<'_> {
                 Ty::Fn(_, output) => (**output).clone(),
                 ty => ty.clone(),
             };
-            let at = if first.at.is_empty() { at } else { first.at.clone() };
-            return Val { ty: produced.wrapped(), at, ..first };
+            return Val { ty: produced.wrapped(), ..first };
         }
         let values = self.arguments(&call.args, None, &name);
         if last == "clone" || CLONES.contains(&last) {
-            values.iter().for_each(|value| self.escapes(value, "cloned"));
+            for value in &values {
+                self.escapes(value, "cloned");
+            }
             return values.into_iter().next().map_or_else(Val::unknown, |value| Val { at: Vec::new(), ..value });
         }
         for value in &values {
@@ -218,7 +304,7 @@ impl Walk<'_> {
             Ty::Fn(_, output) if output.leads_on() => Some(*output),
             _ => None,
         });
-        Val { ty: given.or(made).map_or(Ty::Unknown, Ty::wrapped), via: Via::Fresh, at }
+        Val { ty: given.or(made).map_or(Ty::Unknown, Ty::wrapped), via: Via::Fresh, at: vec![start(call)] }
     }
 
     /// The values of arguments. Closures come last: what the others are may say what they are given.
@@ -369,7 +455,7 @@ impl Walk<'_> {
             };
             let value = match value.ty {
                 Ty::Closure(number) if known => {
-                    let output = self.call_kept(number, &[held.clone()]);
+                    let output = self.call_kept(number, std::slice::from_ref(held));
                     Val::new(Ty::Fn(vec![held.clone()], Box::new(output.ty)), output.via)
                 }
                 _ => value,

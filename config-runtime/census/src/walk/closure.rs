@@ -10,7 +10,10 @@ use crate::types::Ty;
 impl Walk<'_> {
     /// A closure whose parameters have these types, if they are known.
     pub(super) fn closure(&mut self, closure: &ExprClosure, inputs: Option<&[Ty]>) -> Val {
-        let open = closure.inputs.iter().any(|input| !matches!(input, Pat::Type(_)));
+        let open = closure.inputs.iter().any(|input| match input {
+            Pat::Type(typed) => self.index.ty(&typed.ty, &self.context) == Ty::Unknown,
+            _ => true,
+        });
         let output = self.closure_body(closure, inputs.unwrap_or_default());
         if open && inputs.is_none() {
             self.kept.push(Kept { closure: Rc::new(closure.clone()), scopes: self.scopes.clone() });

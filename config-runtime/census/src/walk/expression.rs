@@ -44,7 +44,8 @@ impl Walk<'_> {
             Expr::Yield(inner) => self.leaves(inner.expr.as_deref(), "returned"),
             Expr::Tuple(tuple) => {
                 let parts: Vec<_> = tuple.elems.iter().map(|part| self.part(part, "stored in a tuple")).collect();
-                Val::new(Ty::Tuple(parts.into_iter().map(|part| part.ty).collect()), Via::Fresh)
+                let via = via_of(&parts);
+                Val::new(Ty::Tuple(parts.into_iter().map(|part| part.ty).collect()), via)
             }
             Expr::Array(array) => {
                 let parts = array.elems.iter().map(|part| self.part(part, "stored in an array")).collect::<Vec<_>>();
@@ -199,6 +200,10 @@ impl Walk<'_> {
         if is_target {
             self.note_write(start(&literal.path), "(whole)", "constructed");
         }
+        let def = id.as_ref().and_then(|id| self.index.types.get(id));
+        let declared = def.map(|def| def.fields.clone()).unwrap_or_default();
+        let generics = def.map(|def| def.generics.clone()).unwrap_or_default();
+        let mut known = Vec::new();
         for field in &literal.fields {
             let value = self.expr(&field.expr);
             let member = match &field.member {
@@ -206,12 +211,16 @@ impl Walk<'_> {
                 Member::Unnamed(index) => index.index.to_string(),
             };
             self.escapes(&value, &format!("stored in `{name}.{member}`"));
+            if let Some((_, ty)) = declared.iter().find(|(field, _)| *field == member) {
+                ty.learn(&value.ty, &mut known);
+            }
         }
         if let Some(rest) = &literal.rest {
             let value = self.expr(rest);
             self.escapes(&value, &format!("stored in `{name}` by `..`"));
         }
-        let ty = id.map_or(Ty::Plain, |id| Ty::Named(owner_of_variant(&id, self), Vec::new()));
+        let arguments = generics.into_iter().map(|name| Ty::Param(name).with(&known)).collect();
+        let ty = id.map_or(Ty::Plain, |id| Ty::Named(owner_of_variant(&id, self), arguments));
         Val { ty, via: Via::Fresh, at: vec![start(literal)] }
     }
 
@@ -243,6 +252,9 @@ impl Walk<'_> {
 
     /// Notes a write to a place.
     pub(super) fn written(&mut self, left: &Expr, how: &str) {
+        if let Expr::Unary(inner) = left {
+            return self.written(&inner.expr, how);
+        }
         if let Expr::Tuple(tuple) = left {
             for part in &tuple.elems {
                 self.written(part, how);
@@ -357,8 +369,14 @@ fn owner_of_variant(id: &str, walk: &Walk<'_>) -> String {
 
 /// What several values have in common.
 pub(super) fn elements(parts: Vec<Val>) -> Val {
+    let via = via_of(&parts);
     let ty = parts.into_iter().map(|part| part.ty).find(Ty::leads_on).unwrap_or(Ty::Plain);
-    Val::new(ty.wrapped(), Via::Fresh)
+    Val::new(ty.wrapped(), via)
+}
+
+/// What holds the parts holds what they are names for.
+fn via_of(parts: &[Val]) -> Via {
+    parts.iter().find(|part| part.ty.leads_on()).map_or(Via::Fresh, |part| part.via)
 }
 
 /// An expression on one line, cut short.
@@ -372,4 +390,3 @@ pub(super) fn shorten(expr: &Expr) -> String {
     let start: String = text.chars().take(37).collect();
     format!("{start}...")
 }
-

@@ -11,8 +11,28 @@ use crate::index::plain;
 
 /// Macros that write values as text.
 const PRINTS: &[&str] = &[
-    "anyhow", "bail", "dbg", "debug", "ensure", "eprint", "eprintln", "error", "format", "format_args", "info", "log",
-    "panic", "print", "println", "todo", "trace", "unimplemented", "unreachable", "warn", "write", "writeln",
+    "anyhow",
+    "bail",
+    "dbg",
+    "debug",
+    "ensure",
+    "eprint",
+    "eprintln",
+    "error",
+    "format",
+    "format_args",
+    "info",
+    "log",
+    "panic",
+    "print",
+    "println",
+    "todo",
+    "trace",
+    "unimplemented",
+    "unreachable",
+    "warn",
+    "write",
+    "writeln",
 ];
 
 const COMPARES: &[&str] =
@@ -73,7 +93,15 @@ impl Walk<'_> {
             self.scopes.pop();
             return value;
         }
-        self.scan(tokens.clone());
+        for part in parts(tokens) {
+            match syn::parse2::<Expr>(part.clone()) {
+                Ok(expr) => {
+                    let value = self.expr(&expr);
+                    self.given(&value);
+                }
+                Err(_) => self.scan(part),
+            }
+        }
         Val::unknown()
     }
 
@@ -155,6 +183,19 @@ impl Walk<'_> {
                 TokenTree::Group(group) => {
                     self.tokens(&group.stream());
                 }
+                // The field of something that was not understood.
+                TokenTree::Punct(punct) if punct.as_char() == '.' => {
+                    let called = matches!(tokens.get(position + 2), Some(TokenTree::Group(group))
+                        if group.delimiter() == Delimiter::Parenthesis);
+                    if let Some(TokenTree::Ident(ident)) = tokens.get(position + 1)
+                        && !called
+                        && self.index.leaf_names.contains(&plain(ident))
+                    {
+                        self.note_unfollowed(ident.span(), &plain(ident), "in the tokens of a macro");
+                    }
+                    position += 1;
+                    continue;
+                }
                 _ => {}
             }
             position = end;
@@ -198,6 +239,24 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// Tokens between `,`, `;` and `=>`.
+fn parts(tokens: &TokenStream) -> Vec<TokenStream> {
+    let tokens: Vec<_> = tokens.clone().into_iter().collect();
+    let mut parts = vec![Vec::new()];
+    let mut position = 0;
+    while let Some(token) = tokens.get(position) {
+        let arrow = is_punct(token, '=') && tokens.get(position + 1).is_some_and(|next| is_punct(next, '>'));
+        if arrow || is_punct(token, ',') || is_punct(token, ';') {
+            parts.push(Vec::new());
+        } else if let Some(part) = parts.last_mut() {
+            part.push(token.clone());
+        }
+        position += if arrow { 2 } else { 1 };
+    }
+    let filled = parts.into_iter().filter(|part| !part.is_empty());
+    filled.map(|part| part.into_iter().collect()).collect()
 }
 
 fn is_punct(token: &TokenTree, char: char) -> bool {

@@ -210,6 +210,12 @@ impl<'a> Walk<'a> {
             }
             let value = walk.block(body);
             walk.escapes(&value, "returned");
+            // A closure that is returned takes what the signature says.
+            if let (Ty::Closure(number), syn::ReturnType::Type(_, output)) = (value.ty.bare(), &signature.output)
+                && let Ty::Fn(inputs, _) = walk.index.ty(output, &walk.context).bare()
+            {
+                walk.call_kept(*number, inputs);
+            }
         });
     }
 

@@ -71,7 +71,8 @@ impl Walk<'_> {
             };
             let ty = self.index.field(&of, &name).unwrap_or(Ty::Unknown);
             let leaf = target.as_ref().and_then(|target| self.index.leaf(target, &name)).map(str::to_owned);
-            let mut inner = Val::new(ty, Via::Parked);
+            // A struct that is flattened into the settings is reached as they are.
+            let mut inner = Val::new(ty, if target.is_some() { pattern_via(value.via) } else { Via::Parked });
             if let Some(leaf) = leaf {
                 inner.via = Via::Fresh;
                 if is_mutable(&field.pat) {
@@ -86,8 +87,8 @@ impl Walk<'_> {
                     self.note_unfollowed(span, &name, "the type of what is matched is not known");
                 }
             }
-            let via = if via == Via::Parameter { via } else { local_via(inner.via) };
-            self.bind(&field.pat, &inner, via);
+            let local = if via == Via::Parameter { via } else { local_via(inner.via) };
+            self.bind(&field.pat, &inner, local);
         }
     }
 
