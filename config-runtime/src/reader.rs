@@ -8,15 +8,22 @@ use crate::schema::Key;
 
 /// The inputs of a computation: values by typed key, and the machine's facts. Notes what was read.
 pub struct Inputs<'a> {
-    values: &'a [Option<Erased>],
+    values: Values<'a>,
     /// Index of the first leaf of the namespace that declares the computation; its keys count from there.
     offset: usize,
     facts: &'a Facts,
     read: RefCell<Vec<usize>>,
 }
 
+/// The values of all leaves: while they are being settled, or afterwards.
+#[derive(Clone, Copy)]
+pub(crate) enum Values<'a> {
+    Partial(&'a [Option<Erased>]),
+    Settled(&'a [Erased]),
+}
+
 impl<'a> Inputs<'a> {
-    pub(crate) fn new(values: &'a [Option<Erased>], offset: usize, facts: &'a Facts) -> Self {
+    pub(crate) fn new(values: Values<'a>, offset: usize, facts: &'a Facts) -> Self {
         Self { values, offset, facts, read: RefCell::default() }
     }
 
@@ -28,9 +35,12 @@ impl<'a> Inputs<'a> {
     pub fn get<S, T: Leaf>(&self, key: Key<S, T>) -> T::Read<'a> {
         let index = self.offset + key.index();
         self.read.borrow_mut().push(index);
-        match &self.values[index] {
-            Some(value) => reveal::<T>(value).read(),
-            None => panic!("fault in kitbag: leaf {index} is read before it has a value"),
+        match self.values {
+            Values::Settled(values) => reveal::<T>(&values[index]).read(),
+            Values::Partial(values) => match &values[index] {
+                Some(value) => reveal::<T>(value).read(),
+                None => panic!("fault in kitbag: leaf {index} is read before it has a value"),
+            },
         }
     }
 

@@ -1,6 +1,7 @@
 //! The schema laid out flat: one entry per leaf, in the order of the tree.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::error::ConfigError;
@@ -8,7 +9,7 @@ use crate::facts::Facts;
 use crate::fingerprint::Fingerprint;
 use crate::leaf::Erased;
 use crate::origin::Origin;
-use crate::reader::Inputs;
+use crate::reader::{Inputs, Values};
 use crate::schema::{
     Class, Computation, ConfigNamespaces, LeafInfo, NamespaceInfo, Policy, Replaced, Start, Validation,
 };
@@ -128,6 +129,24 @@ pub(crate) enum Name<'a> {
     Former(&'a Former),
 }
 
+/// Hashes paths. They are the program's own, so nobody can choose them to collide, and a short hash is a fast one.
+#[derive(Default)]
+struct PathHasher(u64);
+
+impl Hasher for PathHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+    }
+}
+
 /// The whole schema.
 pub(crate) struct Table {
     pub(crate) entries: Vec<Entry>,
@@ -135,7 +154,7 @@ pub(crate) struct Table {
     validations: Vec<(usize, Validation)>,
     /// Leaves with a computation, each after its inputs.
     order: Vec<usize>,
-    by_path: HashMap<&'static str, usize>,
+    by_path: HashMap<&'static str, usize, BuildHasherDefault<PathHasher>>,
     /// Former names: path, and what it stands for now.
     pub(crate) former: Vec<Former>,
     /// Path and doc of each namespace.
@@ -149,7 +168,7 @@ impl Table {
             entries: Vec::with_capacity(S::SCHEMA.len()),
             validations: Vec::new(),
             order: Vec::new(),
-            by_path: HashMap::new(),
+            by_path: HashMap::default(),
             former: Vec::new(),
             namespaces: Vec::new(),
             env_prefix: S::ENV_PREFIX,
@@ -308,7 +327,9 @@ impl Table {
             let error = |problem| {
                 ConfigError::new(problem).at(format!("rule `{}`", computation.function)).leaf(entry.info.path)
             };
-            let value = match crate::guard::catch(|| (computation.run)(&Inputs::new(values, entry.offset, facts))) {
+            let value = match crate::guard::catch(|| {
+                (computation.run)(&Inputs::new(Values::Partial(values), entry.offset, facts))
+            }) {
                 Ok(value) => value,
                 Err(panic) => {
                     errors.push(error(panic));
@@ -341,7 +362,7 @@ impl Table {
             if self.indices(validation.inputs).any(|input| values[input].is_none()) {
                 continue;
             }
-            let run = || (validation.run)(&Inputs::new(values, *offset, facts));
+            let run = || (validation.run)(&Inputs::new(Values::Partial(values), *offset, facts));
             if let Err(problem) = crate::guard::catch(run).unwrap_or_else(Err) {
                 let inputs: Vec<_> = self
                     .indices(validation.inputs)
@@ -359,8 +380,7 @@ impl Table {
     pub(crate) fn inputs_of(&self, index: usize, values: &[Erased], facts: &Facts) -> (Vec<usize>, Vec<usize>) {
         let entry = &self.entries[index];
         let Some(computation) = entry.computation() else { return (Vec::new(), Vec::new()) };
-        let values: Vec<_> = values.iter().cloned().map(Some).collect();
-        let inputs = Inputs::new(&values, entry.offset, facts);
+        let inputs = Inputs::new(Values::Settled(values), entry.offset, facts);
         let _ = (computation.run)(&inputs);
         (self.indices(computation.inputs).collect(), inputs.read())
     }

@@ -78,7 +78,7 @@ Worker (src/main.rs:48) may read PoolBag, HttpBag, StoreBag
     let output = census("reads", program.path(), &[]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("`http.address`: no code reads it"), "{stderr}");
-    assert!(stderr.contains("`http.listen`: read at src/main.rs:60 but not in the listing"), "{stderr}");
+    assert!(stderr.contains("`http.listen`: read at src/main.rs:59 but not in the listing"), "{stderr}");
 }
 
 #[test]

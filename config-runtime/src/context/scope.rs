@@ -115,6 +115,9 @@ fn before<'a, S: ConfigNamespaces>(epoch: &'a Epoch<S>, facts: &'a Facts) -> Bef
 pub(super) fn layers<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Vec<Layer> {
     let scopes = scopes(inner);
     let mut layers: Vec<_> = scopes.iter().map(|scope| scope.layer.clone()).collect();
+    if layers.is_empty() {
+        return layers;
+    }
     let current = inner.current.load();
     // An error leaves all as they are: then none is effective.
     let facts = &inner.shared.sources().facts;
