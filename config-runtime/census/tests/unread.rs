@@ -62,6 +62,9 @@ Worker (src/main.rs:48) may read PoolBag, HttpBag, StoreBag
 ";
     assert_eq!(stdout, format!("{reads}{roles}"));
 
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/census.md")).unwrap();
+    assert!(page.contains(roles) && page.contains(stderr.lines().last().unwrap()), "docs/census.md shows other output");
+
     // All leaves that are left are read.
     let listing = fs::read_to_string(fixture("leaves.txt")).unwrap();
     let read = listing.lines().filter(|line| !unread.iter().any(|leaf| line.starts_with(leaf)));

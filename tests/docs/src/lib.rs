@@ -11,6 +11,9 @@ pub mod architecture {}
 #[doc = include_str!("../../../CONTRIBUTING.md")]
 pub mod contributing {}
 
+#[doc = include_str!("../../../docs/census.md")]
+pub mod census {}
+
 #[doc = include_str!("../../../docs/comparison.md")]
 pub mod comparison {}
 
