@@ -10,6 +10,7 @@ use kitbag::clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use kitbag::{Class, ConfigNamespaces, Value, export};
 
 use crate::cli::{Failure, loader, settings};
+use crate::probe_command;
 
 pub(crate) const NAME: &str = "config";
 
@@ -42,6 +43,7 @@ pub(crate) fn command() -> Command {
         .subcommand(plain("docs", "Reference of all settings, as Markdown"))
         .subcommand(plain("template", "A configuration file with every setting at its default"))
         .subcommand(plain("fields", "One line per setting: path, type, default, class"))
+        .subcommand(probe_command::command())
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
@@ -54,6 +56,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         Some(("docs", _)) => export::markdown::<Settings>(),
         Some(("template", _)) => export::toml_template::<Settings>(),
         Some(("fields", _)) => export::listing::<Settings>(),
+        Some((probe_command::NAME, matches)) => probe_command::run(matches)?,
         _ => unreachable!("clap requires one of the commands above"),
     };
     let mut out = std::io::stdout().lock();

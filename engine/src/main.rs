@@ -5,6 +5,7 @@ mod config_command;
 mod generate_command;
 mod kernels_command;
 mod launch;
+mod probe_command;
 
 use std::process::ExitCode;
 

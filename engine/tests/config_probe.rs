@@ -1,0 +1,72 @@
+//! `engine config probe` from outside.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const ENGINE: &str = env!("CARGO_BIN_EXE_engine");
+
+fn baseline() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("probe/baseline")
+}
+
+fn probe(arguments: &[&str]) -> Output {
+    Command::new(ENGINE).args(["config", "probe"]).args(arguments).output().expect("the command runs")
+}
+
+fn stdout(output: &Output) -> &str {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::str::from_utf8(&output.stdout).expect("text")
+}
+
+fn refusal(output: &Output) -> (Option<i32>, &str) {
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    (output.status.code(), std::str::from_utf8(&output.stderr).expect("text"))
+}
+
+#[test]
+fn neither_folder_nor_environment_nor_cores_change_a_byte() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("engine.toml"), "[schedule]\npage_size = 4\n").expect("writes");
+    // On one core of however many there are; a rule that counted them would differ from what is declared.
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", ENGINE, "config", "probe", "--bless", "--baseline", "fresh"]).current_dir(folder.path());
+    command.env("HOME", folder.path()).env("LANG", "tr_TR.UTF-8").env("RAYON_NUM_THREADS", "3");
+    command.env("ENGINE_SCHEDULE_PAGE_SIZE", "4").env("ENGINE_CONFIG", "engine.toml").env("ENGINE_NO_SUCH", "1");
+    let output = command.output().expect("taskset of util-linux runs");
+    assert!(stdout(&output).contains(" shapes, "), "{}", stdout(&output));
+    let names = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).expect("lists").map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<_> = entries.collect();
+        names.sort();
+        names
+    };
+    let fresh = folder.path().join("fresh");
+    assert_eq!(names(&fresh), names(&baseline()));
+    for name in names(&fresh) {
+        let read = |folder: &Path| std::fs::read(folder.join(&name)).expect("reads");
+        assert!(read(&fresh) == read(&baseline()), "{} differs", name.display());
+    }
+}
+
+#[test]
+fn a_check_passes_or_says_what_changed() {
+    let folder = baseline();
+    let folder = folder.to_str().expect("text");
+    let output = probe(&["--check", "--baseline", folder]);
+    assert!(stdout(&output).contains(" shapes as in "), "{}", stdout(&output));
+    let empty = tempfile::tempdir().expect("a folder");
+    let output = probe(&["--check", "--baseline", empty.path().to_str().expect("text")]);
+    let (code, text) = refusal(&output);
+    assert!(code == Some(1) && text.contains("01-dense-80gb\n") && text.contains("--bless"), "{text}");
+}
+
+#[test]
+fn two_shapes_are_compared_by_number_or_name() {
+    assert_eq!(stdout(&probe(&["--diff", "2", "03-24gb-one"])), "exec.threads: 8 -> 16\n");
+    assert_eq!(stdout(&probe(&["--diff", "dense-80gb", "1"])), "no differences\n");
+    let output = probe(&["--diff", "4", "3"]);
+    assert!(stdout(&output).starts_with("refused -> resolved\n- --tp-size: no such flag"), "{}", stdout(&output));
+    let (output, none, both) = (probe(&["--diff", "1", "nine"]), probe(&[]), probe(&["--check", "--bless"]));
+    assert_eq!(refusal(&output), (Some(2), "engine: no shape is called `nine`\n"));
+    assert_eq!((refusal(&none).0, refusal(&both).0), (Some(2), Some(2)));
+}
