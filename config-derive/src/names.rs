@@ -54,6 +54,11 @@ pub(crate) fn kebab(variant: &str) -> String {
     name
 }
 
+/// `EngineArgs` → `engine_args`.
+pub(crate) fn snake(ident: &str) -> String {
+    kebab(ident).replace('-', "_")
+}
+
 /// An identifier without `r#`.
 pub(crate) fn plain(ident: &Ident) -> String {
     let text = ident.to_string();

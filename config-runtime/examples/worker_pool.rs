@@ -227,7 +227,8 @@ mod tests {
         });
         assert!(
             run(&Args::for_test(|o| {
-                o.pool().tasks(3).steps(1);
+                o.pool().tasks(3);
+                o.pool().steps(1);
             }))
             .is_ok()
         );

@@ -181,6 +181,7 @@ pub struct LeafOps {
     pub shape: fn() -> Shape,
     pub samples: fn() -> Vec<String>,
     pub is_secret: fn() -> bool,
+    pub fault: fn(&Value) -> Option<String>,
     /// The leaf's own check.
     pub(crate) validate: Option<Check>,
     /// Whether a value lies in the declared range.
@@ -201,6 +202,7 @@ impl LeafOps {
             shape: T::shape,
             samples: T::samples,
             is_secret: T::is_secret,
+            fault: T::fault,
             validate: None,
             in_range: None,
         }
@@ -393,7 +395,16 @@ pub trait ConfigNamespaces: Sized + 'static {
     /// # Errors
     /// Everything wrong in any source, together.
     fn load() -> Result<Context<Self>, Errors> {
-        match Loader::of_process().resolve() {
+        Self::load_for_reload().map(|(context, _)| context)
+    }
+
+    /// The same, with the loader: what [`Context::reload`] and [`Context::watch`] read again.
+    ///
+    /// # Errors
+    /// Everything wrong in any source, together.
+    fn load_for_reload() -> Result<(Context<Self>, Loader<Self>), Errors> {
+        let loader = Loader::of_process();
+        match loader.resolve() {
             Err(errors) if errors.is_help() => {
                 print!("{errors}");
                 std::process::exit(0)
@@ -403,7 +414,7 @@ pub trait ConfigNamespaces: Sized + 'static {
                 for warning in resolved.warnings() {
                     eprintln!("warning: {warning}");
                 }
-                Ok(resolved.publish())
+                Ok((resolved.publish(), loader))
             }
         }
     }

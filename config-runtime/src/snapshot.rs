@@ -100,14 +100,14 @@ impl<S: ConfigNamespaces> Context<S> {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let table = self.table();
-        let pinned = self.pinned();
-        let leaves = table.entries.iter().zip(pinned.values()).filter(|(entry, _)| entry.is_sent());
-        let leaves = leaves.map(|(entry, value)| {
-            let path = entry.info.path;
-            let origin = self.explain(path).map(|explanation| explanation.origin().to_owned()).unwrap_or_default();
+        let moment = self.moment();
+        let values = moment.pinned.values();
+        let leaves = table.entries.iter().enumerate().filter(|(_, entry)| entry.is_sent()).map(|(index, entry)| {
+            let explanation = moment.explain(index);
+            let origin = explanation.origin();
             // A value passed on keeps the origin that it was received with.
-            let origin = origin.strip_prefix(Origin::RECEIVED).map_or_else(|| origin.clone(), str::to_owned);
-            (path.to_owned(), Sent { value: value.to_raw_value(), origin })
+            let origin = origin.strip_prefix(Origin::RECEIVED).unwrap_or(origin).to_owned();
+            (entry.info.path.to_owned(), Sent { value: values[index].to_raw_value(), origin })
         });
         Snapshot { schema: table.fingerprint().to_string(), leaves: leaves.collect() }
     }

@@ -75,7 +75,15 @@ impl Entry {
 
     /// The value that a file's value stands for.
     pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, ConfigError> {
-        self.accept((self.info.ops.from_value)(value), || value.describe())
+        let parsed = (self.info.ops.from_value)(value);
+        // A list or map says which entry it is, unless that would show a secret.
+        if parsed.is_none()
+            && !(self.info.ops.is_secret)()
+            && let Some(fault) = (self.info.ops.fault)(value)
+        {
+            return Err(ConfigError::new(fault).leaf(self.info.path));
+        }
+        self.accept(parsed, || value.describe())
     }
 
     fn accept(&self, value: Option<Erased>, found: impl Fn() -> String) -> Result<Erased, ConfigError> {

@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn each_role_sees_its_own_settings() {
         let context = Settings::for_test(|set| {
-            set.schedule().max_total_tokens(33).page_size(16);
+            set.schedule().max_total_tokens(33);
+            set.schedule().page_size(16);
             set.sampling().temperature(0.5);
         });
         assert_eq!(context.view::<RunnerRole>().pin().schedule().pool_pages(), 3);

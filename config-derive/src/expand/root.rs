@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::{Expansion, child_bag, child_offsets, hidden, info, keys, recording, setters};
+use super::{Expansion, child_bag, child_offsets, info, keys, recording, setters};
 use crate::model::{Child, Class, Namespace};
 use crate::names;
 
@@ -284,15 +284,15 @@ fn tests(expansion: &Expansion<'_>) -> TokenStream {
         return TokenStream::new();
     }
     let schema = &expansion.schema.ident;
-    let module = hidden(&format!("tests_of_{}", names::kebab(&schema.to_string()).replace('-', "_")));
+    // Beside the struct, not in a module of its own: a schema may be declared inside a function, which has no path.
+    let name = format_ident!("derived_values_of_{}_equal_their_functions", names::snake(&schema.to_string()));
     quote! {
         #[cfg(test)]
         #[automatically_derived]
-        mod #module {
-            #[test]
-            fn derived_values_equal_their_functions() {
-                ::kitbag::__private::check_derived_values::<super::#schema>();
-            }
+        #[allow(non_snake_case)]
+        #[test]
+        fn #name() {
+            ::kitbag::__private::check_derived_values::<#schema>();
         }
     }
 }

@@ -57,12 +57,11 @@ fn setter(expansion: &Expansion<'_>, index: usize, leaf: &Leaf) -> Option<TokenS
     };
     Some(quote! {
         #[doc = #doc]
-        #vis fn #ident(&mut self, value: #argument) -> &mut Self
+        #vis fn #ident(&mut self, value: #argument)
         where
             F: #bound,
         {
             self.edit.set::<#ty>(self.offset + #index, #value);
-            self
         }
     })
 }

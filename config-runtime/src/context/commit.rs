@@ -44,6 +44,8 @@ pub(super) struct Draft {
 pub(super) struct Terms {
     pub(super) mode: Mode,
     pub(super) what: String,
+    /// Whether permanent overrides change, which are then handed to persistence.
+    pub(super) persist: bool,
 }
 
 /// A prepared change of one context.
@@ -60,7 +62,7 @@ impl<S: ConfigNamespaces> Inner<S> {
         self: &Arc<Self>,
         change: impl FnOnce(&mut Draft, u64) -> Result<(T, Terms), Errors>,
     ) -> Result<T, Errors> {
-        let _commit = lock(&self.shared.commit);
+        let _turn = self.shared.turn()?;
         let (mut draft, id) = {
             let mut state = lock(&self.state);
             let id = state.next_layer;
@@ -69,17 +71,14 @@ impl<S: ConfigNamespaces> Inner<S> {
             let draft = Draft { base, layers, recompute: Recompute::Live, sources: None };
             (draft, id)
         };
-        let permanent_before = permanent(&draft.layers).count();
         let (result, terms) = change(&mut draft, id)?;
-        let persist = permanent(&draft.layers).count() != permanent_before
-            || permanent(&draft.layers).any(|layer| layer.id == id);
         let mut steps = Vec::new();
         let facts = draft.sources.as_ref().map_or_else(|| self.shared.sources().facts.clone(), |new| new.facts.clone());
         self.prepare(draft, terms.mode, &facts, &mut steps)?;
         if terms.mode == Mode::Refuse {
             ask(&steps)?;
         }
-        if persist {
+        if terms.persist {
             self.persist(&steps[0].draft.layers)?;
         }
         store(steps, &terms.what);
@@ -162,12 +161,13 @@ fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, what: &str) {
             state.history.pop_front();
         }
         state.history.push_back(change);
-        drop(state);
+        // Still under the lock: who reads epoch and layers under it finds what belongs together.
         if let Some(sources) = draft.sources {
             *lock(&inner.shared.sources) = Arc::new(sources);
         }
         let number = new.number;
         inner.current.store(new, number);
+        drop(state);
         changed.push(inner);
     }
     for inner in changed {
@@ -177,5 +177,5 @@ fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, what: &str) {
 
 /// What history calls a change that adds a layer.
 pub(super) fn described(origin: &Origin) -> Terms {
-    Terms { mode: Mode::Refuse, what: origin.to_string() }
+    Terms { mode: Mode::Refuse, what: origin.to_string(), persist: false }
 }

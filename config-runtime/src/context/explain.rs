@@ -1,9 +1,14 @@
 //! Why a leaf of this context has the value it has.
 
-use super::{Context, lock, scope};
+use std::sync::Arc;
+
+use super::layer::Layer;
+use super::{Context, Pinned, Sources, lock, scope};
 use crate::error::ConfigError;
 use crate::explain::Explanation;
+use crate::leaf::Erased;
 use crate::schema::ConfigNamespaces;
+use crate::table::Table;
 
 impl<S: ConfigNamespaces> Context<S> {
     /// The whole chain behind a leaf: every value given, by whom, and which one is effective here.
@@ -16,31 +21,51 @@ impl<S: ConfigNamespaces> Context<S> {
             let hint = crate::suggest::did_you_mean(path, table.entries.iter().map(|entry| entry.info.path));
             return Err(ConfigError::new(format!("no setting is called `{path}`")).hint(hint));
         };
-        let _commit = lock(&self.0.shared.commit);
-        Ok(self.explain_leaf(index))
+        Ok(self.moment().explain(index))
     }
 
-    fn explain_leaf(&self, index: usize) -> Explanation {
+    /// Everything that explanations need, of one moment.
+    pub(crate) fn moment(&self) -> Moment<S> {
         let shared = &self.0.shared;
-        let entry = &shared.table.entries[index];
+        // Commits store epoch and layers under this lock, so the two belong together. It is not the lock of the commit
+        // itself: what a commit asks may explain.
+        let state = lock(&self.0.state);
         let pinned = self.pinned();
-        let values = pinned.values();
-        let sources = shared.sources();
+        let base = Arc::clone(&state.base);
+        let layers = state.layers.iter().cloned().chain(scope::layers(&self.0)).collect();
+        drop(state);
+        Moment { table: Arc::clone(&shared.table), sources: shared.sources(), pinned, base, layers }
+    }
+}
+
+/// A context at one moment.
+pub(crate) struct Moment<S: ConfigNamespaces> {
+    table: Arc<Table>,
+    sources: Arc<Sources>,
+    pub(crate) pinned: Pinned<S>,
+    base: Arc<[Erased]>,
+    layers: Vec<Layer>,
+}
+
+impl<S: ConfigNamespaces> Moment<S> {
+    pub(crate) fn explain(&self, index: usize) -> Explanation {
+        let entry = &self.table.entries[index];
+        let values = self.pinned.values();
         let mut explanation = Explanation::new(entry.info, &values[index]);
         if entry.is_derived() {
-            let (inputs, _) = shared.table.inputs_of(index, values, &sources.facts);
-            explanation.computed(&entry.info.start, inputs.into_iter().map(|input| self.explain_leaf(input)).collect());
+            let (inputs, _) = self.table.inputs_of(index, values, &self.sources.facts);
+            explanation.computed(&entry.info.start, inputs.into_iter().map(|input| self.explain(input)).collect());
             return explanation;
         }
-        for (origin, value) in &sources.candidates[index] {
+        let candidates = &self.sources.candidates[index];
+        for (origin, value) in candidates {
             explanation.step(origin, value, false);
         }
-        let state = lock(&self.0.state);
         // A child's base is its parent's effective value, which the sources alone do not explain.
-        if sources.candidates[index].last().is_none_or(|(_, value)| !value.same(&*state.base[index])) {
-            explanation.inherited(&state.base[index]);
+        if candidates.last().is_none_or(|(_, value)| !value.same(&*self.base[index])) {
+            explanation.inherited(&self.base[index]);
         }
-        for layer in state.layers.iter().cloned().chain(scope::layers(&self.0)) {
+        for layer in &self.layers {
             for (_, value) in layer.edit.iter().filter(|(set, _)| *set == index) {
                 explanation.step(&layer.origin, value, layer.suspended);
             }

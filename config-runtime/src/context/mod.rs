@@ -12,6 +12,7 @@ mod reader;
 mod reload;
 mod scope;
 mod subscription;
+mod turn;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

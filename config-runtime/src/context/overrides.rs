@@ -6,13 +6,15 @@ use std::sync::{Arc, Weak};
 
 use super::commit::{Terms, described};
 use super::layer::{Kind, Layer, Mode, insert};
+use super::turn::defer;
 use super::{Context, Inner, lock};
 use crate::edit::{Edit, EngineWideOverride};
-use crate::error::Errors;
+use crate::error::{ConfigError, Errors};
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::resolved::check_ranges;
-use crate::schema::ConfigNamespaces;
+use crate::schema::{Class, ConfigNamespaces};
+use crate::suggest::did_you_mean;
 use crate::value::Value;
 
 impl<S: ConfigNamespaces> Context<S> {
@@ -63,19 +65,94 @@ impl<S: ConfigNamespaces> Context<S> {
         why: &str,
         set: impl FnOnce(&mut S::Setters<EngineWideOverride>),
     ) -> Result<(), Errors> {
-        let location = Location::caller();
-        let edit = collect::<S, _>(set);
+        self.push_permanent(why, Location::caller(), collect::<S, _>(set))
+    }
+
+    fn push_permanent(
+        &self,
+        why: &str,
+        location: &'static Location<'static>,
+        edit: Vec<(usize, Erased)>,
+    ) -> Result<(), Errors> {
         self.0.commit(|draft, id| {
             let origin = Origin::Permanent { why: why.to_owned(), location };
             check_ranges(&self.0.shared.table, &edit, &origin)?;
-            for layer in draft.layers.iter_mut().filter(|layer| layer.kind == Kind::Permanent) {
-                layer.edit.retain(|(set, _)| !edit.iter().any(|(new, _)| new == set));
-            }
-            draft.layers.retain(|layer| layer.kind != Kind::Permanent || !layer.edit.is_empty());
-            let terms = described(&origin);
+            remove_permanent(&mut draft.layers, |index| edit.iter().any(|(new, _)| *new == index));
+            let terms = Terms { persist: true, ..described(&origin) };
             insert(&mut draft.layers, Layer { id, kind: Kind::Permanent, origin, edit, suspended: false });
             Ok(((), terms))
         })
+    }
+
+    /// Permanent overrides of leaves named by path and value as text, for admin surfaces; all or none.
+    ///
+    /// ```
+    /// # use kitbag::ConfigNamespaces;
+    /// # #[derive(ConfigNamespaces)]
+    /// # struct Args {
+    /// #     /// Jobs that may wait.
+    /// #     #[config(ns = "pool", default = 32, range = 1..=64, hot)]
+    /// #     queue: usize,
+    /// # }
+    /// let cfg = Args::for_test(|_| {});
+    /// cfg.override_by_name("admin", &[("pool.queue", "64")])?;
+    /// assert!(cfg.pin().pool().queue() == 64);
+    /// let error = cfg.override_by_name("admin", &[("pool.queu", "6")]).unwrap_err();
+    /// assert!(error.to_string().contains("did you mean `pool.queue`?"));
+    /// # Ok::<(), kitbag::Errors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An unknown path, a leaf that is not `hot`, a text that is no value of it, and what
+    /// [`override_permanently`](Self::override_permanently) refuses; all together.
+    #[track_caller]
+    pub fn override_by_name(&self, why: &str, values: &[(&str, &str)]) -> Result<(), Errors> {
+        let location = Location::caller();
+        let table = &self.0.shared.table;
+        let mut errors = Errors::default();
+        let mut edit = Vec::new();
+        for (path, text) in values {
+            match self.hot_leaf(path).and_then(|index| Ok((index, table.entries[index].parse_text(text)?))) {
+                Ok(set) => edit.push(set),
+                Err(error) => errors.push(error.at(why)),
+            }
+        }
+        errors.check(())?;
+        self.push_permanent(why, location, edit)
+    }
+
+    /// Takes permanent overrides of these leaves back: what the sources said holds again.
+    ///
+    /// # Errors
+    /// An unknown path, or the settings are not valid without them.
+    pub fn end_permanent(&self, why: &str, paths: &[&str]) -> Result<(), Errors> {
+        let mut errors = Errors::default();
+        let mut ended = Vec::new();
+        for path in paths {
+            match self.hot_leaf(path) {
+                Ok(index) => ended.push(index),
+                Err(error) => errors.push(error.at(why)),
+            }
+        }
+        errors.check(())?;
+        self.0.commit(|draft, _| {
+            remove_permanent(&mut draft.layers, |index| ended.contains(&index));
+            let what = format!("end of permanent overrides \"{why}\"");
+            Ok(((), Terms { mode: Mode::Refuse, what, persist: true }))
+        })
+    }
+
+    /// The leaf with this path, if it may change.
+    fn hot_leaf(&self, path: &str) -> Result<usize, ConfigError> {
+        let table = &self.0.shared.table;
+        let Some(index) = table.index(path) else {
+            let hint = did_you_mean(path, table.settable_paths());
+            return Err(ConfigError::new(format!("no setting is called `{path}`")).hint(hint));
+        };
+        match table.entries[index].info.class {
+            Class::Hot => Ok(index),
+            class => Err(ConfigError::new(format!("cannot change while the program runs: it is `{class}`")).leaf(path)),
+        }
     }
 
     /// Has every permanent override handed to `persist` before it becomes visible; an error refuses the override.
@@ -85,6 +162,14 @@ impl<S: ConfigNamespaces> Context<S> {
     ) {
         *lock(&self.0.shared.persist) = Some(Arc::new(persist));
     }
+}
+
+/// Takes the leaves for which `ended` holds out of the permanent layers.
+fn remove_permanent(layers: &mut Vec<Layer>, ended: impl Fn(usize) -> bool) {
+    for layer in layers.iter_mut().filter(|layer| layer.kind == Kind::Permanent) {
+        layer.edit.retain(|(index, _)| !ended(*index));
+    }
+    layers.retain(|layer| layer.kind != Kind::Permanent || !layer.edit.is_empty());
 }
 
 /// The changes that setters collected.
@@ -116,13 +201,17 @@ impl<S: ConfigNamespaces> Drop for Override<S> {
     fn drop(&mut self) {
         // A context that is gone has nothing to restore, and a layer may have been dropped by a republish.
         let Some(inner) = self.context.upgrade() else { return };
+        if inner.shared.is_committing() {
+            let (context, id) = (Weak::clone(&self.context), self.id);
+            return defer(Box::new(move || drop(Self { context, id })));
+        }
         let removed = inner.commit(|draft, _| {
             let Some(position) = draft.layers.iter().position(|layer| layer.id == self.id) else {
                 return Err(Errors::default());
             };
             let layer = draft.layers.remove(position);
             // Removal always succeeds: what is no longer valid without this layer is suspended.
-            Ok(((), Terms { mode: Mode::Suspend, what: format!("end of {}", layer.origin) }))
+            Ok(((), Terms { mode: Mode::Suspend, what: format!("end of {}", layer.origin), persist: false }))
         });
         // The error only says that there was no layer to remove.
         drop(removed);

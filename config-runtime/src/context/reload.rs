@@ -50,7 +50,10 @@ impl<S: ConfigNamespaces> Context<S> {
             draft.base = values;
             draft.recompute = Recompute::Publish;
             draft.sources = Some(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
-            Ok((dropped, Terms { mode: Mode::Refuse, what: "republish".to_owned() }))
+            Ok((
+                dropped,
+                Terms { mode: Mode::Refuse, what: "republish".to_owned(), persist: outstanding == Outstanding::Drop },
+            ))
         })
     }
 
@@ -89,7 +92,7 @@ impl<S: ConfigNamespaces> Context<S> {
             }
             draft.base = values;
             draft.sources = Some(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
-            Ok((changed, Terms { mode: Mode::Refuse, what: "reload".to_owned() }))
+            Ok((changed, Terms { mode: Mode::Refuse, what: "reload".to_owned(), persist: false }))
         });
         match result {
             // Nothing to do is no error and makes no epoch.

@@ -40,6 +40,13 @@ impl<S: ConfigNamespaces> Default for Subscribers<S> {
     }
 }
 
+impl<S: ConfigNamespaces> Drop for Subscribers<S> {
+    fn drop(&mut self) {
+        // The context is gone: who waits for its next epoch is told that there will be none.
+        self.tell();
+    }
+}
+
 impl<S: ConfigNamespaces> Subscribers<S> {
     pub(super) fn vetoes(&self) -> Vec<(String, Veto<S>)> {
         let list = lock(&self.list);

@@ -33,6 +33,10 @@ impl<T: Leaf> Leaf for Option<T> {
         T::from_value(value).map(Some)
     }
 
+    fn fault(value: &Value) -> Option<String> {
+        T::fault(value)
+    }
+
     fn to_value(&self) -> Value {
         match self {
             Some(value) => value.to_value(),
@@ -109,6 +113,14 @@ impl<T: Leaf> Leaf for Vec<T> {
         }
     }
 
+    fn fault(value: &Value) -> Option<String> {
+        let Value::List(values) = value else { return None };
+        let (position, entry) = values.iter().enumerate().find(|(_, entry)| T::from_value(entry).is_none())?;
+        let inner =
+            T::fault(entry).unwrap_or_else(|| format!("expected {}, found {}", T::expected(), entry.describe()));
+        Some(format!("entry {}: {inner}", position + 1))
+    }
+
     fn to_value(&self) -> Value {
         Value::List(self.iter().map(T::to_value).collect())
     }
@@ -165,6 +177,14 @@ impl<T: Leaf> Leaf for BTreeMap<String, T> {
             }
             _ => None,
         }
+    }
+
+    fn fault(value: &Value) -> Option<String> {
+        let Value::Table(entries) = value else { return None };
+        let (key, entry) = entries.iter().find(|(_, entry)| T::from_value(entry).is_none())?;
+        let inner =
+            T::fault(entry).unwrap_or_else(|| format!("expected {}, found {}", T::expected(), entry.describe()));
+        Some(format!("`{key}`: {inner}"))
     }
 
     fn to_value(&self) -> Value {

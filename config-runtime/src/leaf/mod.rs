@@ -90,6 +90,12 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// What is wrong inside a file's value that was refused, for messages: a list names the entry at fault.
+    #[must_use]
+    fn fault(_: &Value) -> Option<String> {
+        None
+    }
+
     /// The value of a leaf that has no `default` and that nobody set; `None`: the leaf is required.
     #[must_use]
     fn when_absent() -> Option<Self> {

@@ -74,9 +74,9 @@ fn thousands_of_live_scopes_do_not_meet() {
             let mut polled = false;
             let read = std::future::poll_fn({
                 let cfg = cfg.clone();
-                move |_| match std::mem::replace(&mut polled, true) {
-                    false => Poll::Pending,
-                    true => Poll::Ready(*cfg.pin().schedule().chunk()),
+                move |_| {
+                    let again = std::mem::replace(&mut polled, true);
+                    if again { Poll::Ready(*cfg.pin().schedule().chunk()) } else { Poll::Pending }
                 }
             });
             Box::pin(

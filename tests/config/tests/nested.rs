@@ -62,7 +62,10 @@ fn every_leaf_is_reached_by_its_path() {
 #[test]
 fn setters_follow_the_tree() {
     let cfg = Args::for_test(|o| {
-        o.exec().device(Device::Cpu).threads(7).kernel().block_rows(32).cache_dir(Some(PathBuf::from("/tmp/k")));
+        o.exec().device(Device::Cpu);
+        o.exec().threads(7);
+        o.exec().kernel().block_rows(32);
+        o.exec().kernel().cache_dir(Some(PathBuf::from("/tmp/k")));
         o.schedule().max_tokens(1000);
         o.service().title("other");
         o.totals().factor(9);

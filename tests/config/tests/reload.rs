@@ -329,3 +329,82 @@ fn a_watch_sees_files_replaced_by_rename_and_by_symlink() {
     drop(watch);
     assert!(reports.recv().is_err(), "the thread is gone");
 }
+
+#[test]
+fn a_veto_may_look_but_not_change() {
+    let cfg = loader("").load().unwrap();
+    let held = std::sync::Mutex::new(Some(cfg.override_with("held", |o| o.service().temperature(1.0)).unwrap()));
+    let handle = cfg.clone();
+    let (sender, said) = mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let _subscription = cfg.subscribe_with_veto("curious", move |_, _| {
+        let explanation = handle.explain("schedule.chunk").map_err(|error| error.to_string())?;
+        let refused = handle.override_permanently("inside", |o| o.schedule().chunk(1)).unwrap_err().to_string();
+        let child = handle.child("inside", |_| {}).unwrap_err().to_string();
+        // The end of an override is put off until the commit is over.
+        drop(held.lock().unwrap().take());
+        let still = *handle.pin().service().temperature();
+        let texts = [explanation.value().to_owned(), refused, child, still.to_string()];
+        sender.lock().unwrap().send((texts, handle.snapshot())).map_err(|error| error.to_string())
+    });
+    cfg.override_permanently("outside", |o| o.schedule().chunk(9)).unwrap();
+    let ([value, refused, child, still], _) = said.recv_timeout(LONG).unwrap();
+    assert_eq!((value.as_str(), still.as_str()), ("512", "1"));
+    assert!(refused.contains("from inside a change") && child.contains("from inside a change"), "{refused} {child}");
+    assert_eq!((chunk(&cfg), *cfg.pin().service().temperature()), (9, 0.0));
+}
+
+#[test]
+fn a_task_that_waits_is_told_when_the_context_is_gone() {
+    use std::future::Future;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context as TaskContext, Poll, Wake, Waker};
+
+    struct Flag(AtomicBool);
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let flag = Arc::new(Flag(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&flag));
+    let mut task = TaskContext::from_waker(&waker);
+    let cfg = loader("").load().unwrap();
+    let mut subscription = cfg.subscribe("task");
+    let mut next = std::pin::pin!(subscription.next());
+    assert!(next.as_mut().poll(&mut task).is_pending());
+    cfg.override_permanently("x", |o| o.schedule().chunk(9)).unwrap();
+    assert!(flag.0.swap(false, Ordering::SeqCst), "woken by a change");
+    assert!(matches!(next.as_mut().poll(&mut task), Poll::Ready(Some(_))));
+    let mut second = cfg.subscribe("second");
+    let mut next = std::pin::pin!(second.next());
+    assert!(next.as_mut().poll(&mut task).is_pending());
+    drop(cfg);
+    assert!(flag.0.load(Ordering::SeqCst), "woken by the end");
+    assert!(matches!(next.as_mut().poll(&mut task), Poll::Ready(None)));
+}
+
+#[test]
+fn an_admin_sets_by_name_and_takes_back() {
+    let cfg = loader("[schedule]\nchunk = 100").load().unwrap();
+    cfg.override_by_name("admin", &[("schedule.chunk", "200"), ("service.temperature", "1.5")]).unwrap();
+    assert_eq!((chunk(&cfg), *cfg.pin().service().temperature()), (200, 1.5));
+    let wrong =
+        [("schedule.chunk", "none"), ("schedule.page_size", "4"), ("schedule.chnk", "4"), ("service.temperature", "9")];
+    let errors = cfg.override_by_name("admin", &wrong).unwrap_err();
+    let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "admin: schedule.chunk: expected an integer, 0 or more, found `none`",
+            "admin: schedule.page_size: cannot change while the program runs: it is `launch`",
+            "admin: no setting is called `schedule.chnk`; did you mean `schedule.chunk`?",
+            "admin: service.temperature: 9.0 is outside 0.0..=2.0",
+        ]
+    );
+    assert_eq!(chunk(&cfg), 200);
+    cfg.end_permanent("admin", &["schedule.chunk"]).unwrap();
+    assert_eq!((chunk(&cfg), *cfg.pin().service().temperature()), (100, 1.5));
+    assert!(cfg.end_permanent("admin", &["schedule.chnk"]).is_err());
+}

@@ -209,3 +209,30 @@ fn help_is_not_an_error() {
         assert!(help.to_string().contains(part), "{part} in {help}");
     }
 }
+
+/// Its emitted test has no name there and is not run, of which the compiler warns.
+#[test]
+#[allow(unnameable_test_items)]
+fn a_schema_may_be_declared_inside_a_function() {
+    /// A schema with a derived value.
+    #[derive(ConfigNamespaces)]
+    #[config(derived(pool.double: usize = double(pool.width)))]
+    struct Local {
+        /// Width.
+        #[config(ns = "pool", default = 2)]
+        width: usize,
+        /// Sizes.
+        #[config(ns = "pool", default = "1,2")]
+        sizes: Vec<u8>,
+    }
+    fn double(width: usize) -> usize {
+        2 * width
+    }
+    assert_eq!(*Local::for_test(|_| {}).pin().pool().double(), 4);
+    // A list says which of its entries is wrong.
+    let errors = Local::loader().text("a.toml", "[pool]\nsizes = [1, 2, 300]").load().unwrap_err();
+    assert_eq!(
+        lines(&errors),
+        ["a.toml:2:9: pool.sizes: entry 3: expected an integer from 0 to 255, found the integer `300`"]
+    );
+}

@@ -14,7 +14,8 @@ fn two_engines_answer_for_themselves() {
         now.lora().enabled() && now.lora().adapters().iter().any(|loaded| loaded == adapter)
     }
     let with = Engine::for_test(|o| {
-        o.lora().enabled(true).adapters(vec!["a".to_owned()]);
+        o.lora().enabled(true);
+        o.lora().adapters(vec!["a".to_owned()]);
         o.serving().port(1);
     });
     let without = Engine::for_test(|o| {

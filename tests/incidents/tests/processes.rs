@@ -32,9 +32,11 @@ fn values(cfg: &Context<Engine>) -> String {
 
 fn adaptive() -> Context<Engine> {
     let cfg = Engine::for_test(|o| {
-        o.spec().candidates(vec![1, 4]).steps(6);
+        o.spec().candidates(vec![1, 4]);
+        o.spec().steps(6);
         o.lora().adapters(vec!["a".to_owned()]);
-        o.parallel().tp(8).attn_dp(2);
+        o.parallel().tp(8);
+        o.parallel().attn_dp(2);
     });
     cfg.override_permanently("adapt", |o| {
         o.spec().steps(2);

@@ -69,7 +69,8 @@ fn everything_a_worker_builds_is_from_one_epoch() {
         let now = cfg.pin();
         // In between somebody changes both.
         cfg.override_permanently("meanwhile", |o| {
-            o.schedule().chunk(64).max_prefill(64);
+            o.schedule().chunk(64);
+            o.schedule().max_prefill(64);
         })
         .unwrap();
         Worker { page_size: now.schedule().page_size(), buffer: *now.schedule().prefill_buffer() }
@@ -111,7 +112,9 @@ fn all_predicates_over_widths_move_together() {
     let target = loader("[parallel]\ntp = 8\nattn_dp = 2\nep = 4\npp = 2").load().unwrap();
     let draft = target
         .child("draft", |o| {
-            o.parallel().attn_dp(1).ep(1).pp(1);
+            o.parallel().attn_dp(1);
+            o.parallel().ep(1);
+            o.parallel().pp(1);
         })
         .unwrap();
     assert_eq!(predicates(&target), (true, false, true, 16));

@@ -49,8 +49,16 @@ fn widths() {
     for (index, (w, expected)) in cases.into_iter().enumerate() {
         let cfg = with(|o| {
             let mut p = o.parallel();
-            p.tp_size(w.tp).dp_size(w.dp).attn_dp_size(w.attn_dp).attn_cp_size(w.attn_cp).dcp_size(w.dcp);
-            p.ep_size(w.ep).moe_dp_size(w.moe_dp).pp_size(w.pp).ep_join_rank_offset(w.offset).max_ep_size(w.max_ep);
+            p.tp_size(w.tp);
+            p.dp_size(w.dp);
+            p.attn_dp_size(w.attn_dp);
+            p.attn_cp_size(w.attn_cp);
+            p.dcp_size(w.dcp);
+            p.ep_size(w.ep);
+            p.moe_dp_size(w.moe_dp);
+            p.pp_size(w.pp);
+            p.ep_join_rank_offset(w.offset);
+            p.max_ep_size(w.max_ep);
         });
         let now = cfg.pin();
         let p = now.parallel();
@@ -146,7 +154,8 @@ fn prefill_buffers() {
             for (follows, stages) in [(false, 1), (false, 4), (true, 1), (true, 4)] {
                 let cfg = with(|o| {
                     let mut schedule = o.schedule();
-                    schedule.chunked_prefill_size(Some(chunk)).enable_dynamic_chunking(follows);
+                    schedule.chunked_prefill_size(Some(chunk));
+                    schedule.enable_dynamic_chunking(follows);
                     schedule.max_prefill_tokens(limit);
                     o.parallel().pp_size(stages);
                 });
@@ -173,7 +182,8 @@ fn attention_kernels() {
                 let cfg = with(|o| {
                     let mut exec = o.exec();
                     let mut kernel = exec.kernel();
-                    kernel.attention_backend(common).prefill_attention_backend(prefill);
+                    kernel.attention_backend(common);
+                    kernel.prefill_attention_backend(prefill);
                     kernel.decode_attention_backend(decode);
                 });
                 let now = cfg.pin();
@@ -191,7 +201,9 @@ fn draft_capacity_stays_what_it_was_at_launch() {
     let capacity = |draft: Option<usize>, adaptive: bool, steps: Option<Vec<usize>>| {
         let cfg = with(|o| {
             let mut spec = o.spec();
-            spec.speculative_num_draft_tokens(draft).speculative_adaptive(adaptive).speculative_adaptive_config(steps);
+            spec.speculative_num_draft_tokens(draft);
+            spec.speculative_adaptive(adaptive);
+            spec.speculative_adaptive_config(steps);
         });
         (cfg.pin().spec().max_speculative_num_draft_tokens(), cfg)
     };

@@ -9,7 +9,11 @@ fn engine(tp: usize, attn: (usize, usize), moe: (usize, usize)) -> Context<Args>
     Args::for_test(|o| {
         o.model().model_path("dummy");
         let mut p = o.parallel();
-        p.tp_size(tp).attn_dp_size(attn.0).attn_cp_size(attn.1).ep_size(moe.0).moe_dp_size(moe.1);
+        p.tp_size(tp);
+        p.attn_dp_size(attn.0);
+        p.attn_cp_size(attn.1);
+        p.ep_size(moe.0);
+        p.moe_dp_size(moe.1);
     })
 }
 
@@ -84,7 +88,12 @@ fn expert_and_pipeline_ranks() {
     let cfg = Args::for_test(|o| {
         o.model().model_path("dummy");
         let mut p = o.parallel();
-        p.tp_size(8).ep_size(2).moe_dp_size(2).pp_size(2).dcp_size(4).ep_join_rank_offset(16);
+        p.tp_size(8);
+        p.ep_size(2);
+        p.moe_dp_size(2);
+        p.pp_size(2);
+        p.dcp_size(4);
+        p.ep_join_rank_offset(16);
     });
     // World 16 + 8 + 5: stage 1, TP rank 5 = MoE (DP 1, EP 0, TP 1).
     let ranks = Ranks::of(cfg.pin().parallel(), &at(29));

@@ -81,7 +81,8 @@ pub struct Reader;
 
 fn main() {
     let cfg = Args::for_test(|o| {
-        o.a().name("four").r#type(false);
+        o.a().name("four");
+        o.a().r#type(false);
     });
     let now = cfg.view::<Reader>().pin();
     assert_eq!((now.a().b().depth(), *now.sum().total()), (6, 9));

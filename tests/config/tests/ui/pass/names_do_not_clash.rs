@@ -44,7 +44,11 @@ struct Args {
 
 fn main() {
     let cfg = <Args as ::kitbag::ConfigNamespaces>::for_test(|o| {
-        o.pool().edit(2).offset(3).index(4).values(5).form(6);
+        o.pool().edit(2);
+        o.pool().offset(3);
+        o.pool().index(4);
+        o.pool().values(5);
+        o.pool().form(6);
         o.role().edit().value(7);
         o.pinned().r#fn(8);
     });
