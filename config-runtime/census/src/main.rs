@@ -7,8 +7,23 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kitbag_census::{Census, Sources, pin, scan, schema, unread};
 
+/// Expressions nest as deeply as their authors like, and each level is some calls of this program.
+const STACK: usize = 256 << 20;
+
 fn main() -> ExitCode {
     let matches = command().get_matches();
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&matches));
+    match thread.map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cannot start: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(matches: &ArgMatches) -> ExitCode {
     let outcome = match matches.subcommand() {
         Some(("scan", matches)) => print_scan(matches),
         Some(("schema", matches)) => print_schema(matches),

@@ -62,3 +62,55 @@ fn every_route_is_found_at_its_place() {
     let (expected, found) = (marks::expected("routes"), marks::found(&census));
     assert!(expected == found, "{}", marks::difference(&expected, &found));
 }
+
+#[test]
+fn circles_of_types_end() {
+    let text = "
+        pub struct Args { port: u16 }
+        type Loop = Loop;
+        type Here = There;
+        type There = Here;
+        type Result<T> = std::result::Result<T, String>;
+        struct A(u8);
+        struct B(u8);
+        impl std::ops::Deref for A { type Target = B; }
+        impl std::ops::Deref for B { type Target = A; }
+        fn f(a: Loop, b: Here, c: A, args: Result<Args>) -> u16 {
+            let again = |x| again(x);
+            again(a);
+            a.port + b.port + c.port + c.other() + args.unwrap().port
+        }
+    ";
+    let census = scan(&Sources::from_texts(&[("src/main.rs", text)]).unwrap(), "Args").unwrap();
+    assert_eq!(census.leaf_reads().count(), 1);
+    let unfollowed: Vec<_> = census.unfollowed.iter().map(|use_| use_.place.column).collect();
+    assert_eq!(unfollowed, [15, 24]);
+}
+
+/// Each way a whole struct can go on has its own words.
+#[test]
+fn the_ways_of_the_whole_struct_are_told_apart() {
+    let source = Sources::read(&marks::folder("routes")).unwrap();
+    let census = scan(&source, "settings::Args").unwrap();
+    let ways: BTreeSet<_> = census
+        .reads
+        .iter()
+        .filter(|read| read.place.file == "src/escapes.rs")
+        .filter_map(|read| match &read.what {
+            What::Whole(how) => Some(how.as_str()),
+            What::Leaf(_) => None,
+        })
+        .collect();
+    let expected = [
+        "cloned",
+        "compared",
+        "passed to `std::mem::size_of_val`",
+        "printed by `println!`",
+        "returned",
+        "stored by `replace`",
+        "stored in `Args` by `..`",
+        "stored in `Server.args`",
+        "stored in an array",
+    ];
+    assert_eq!(ways.into_iter().collect::<Vec<_>>(), expected);
+}

@@ -7,11 +7,11 @@ use kitbag_census::{Sources, scan, schema};
 
 /// Made by `kitbag-census schema` from the fixture of the same name.
 #[path = "proposed/schema.rs"]
-#[allow(dead_code, missing_docs, unreachable_pub)]
+#[allow(clippy::struct_field_names, dead_code, missing_docs, unreachable_pub)]
 mod proposed;
 
 #[path = "proposed/aliases.rs"]
-#[allow(dead_code, missing_docs, unreachable_pub)]
+#[allow(clippy::struct_field_names, dead_code, missing_docs, unreachable_pub)]
 mod proposed_for_aliases;
 
 fn folder(fixture: &str) -> PathBuf {

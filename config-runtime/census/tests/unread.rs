@@ -1,5 +1,6 @@
 //! Leaves that nobody reads, in a program on kitbag that the compiler goes through.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +15,8 @@ fn program(name: &str) -> tempfile::TempDir {
     let kitbag = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let manifest = format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-         kitbag = {{ path = {kitbag:?} }}\n"
+         kitbag = {{ path = '{}' }}\n",
+        kitbag.display()
     );
     fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
     fs::copy(kitbag.parent().unwrap().join("Cargo.lock"), folder.path().join("Cargo.lock")).unwrap();
@@ -47,11 +49,11 @@ fn leaves_that_only_rules_and_tests_read_are_errors() {
     let source = fs::read_to_string(fixture("src/main.rs")).unwrap();
     for line in fs::read_to_string(fixture("leaves.txt")).unwrap().lines() {
         let leaf = line.split(':').next().unwrap();
-        reads.push_str(&format!("{leaf}\n"));
+        writeln!(reads, "{leaf}").unwrap();
         for (number, line) in source.lines().enumerate().filter(|(_, line)| line.ends_with(&format!("//~ {leaf}"))) {
             let accessor = format!("{}()", leaf.rsplit('.').next().unwrap());
             let column = line.find(&format!(".{accessor}")).unwrap() + 2;
-            reads.push_str(&format!("  src/main.rs:{}:{column}\n", number + 1));
+            writeln!(reads, "  src/main.rs:{}:{column}", number + 1).unwrap();
         }
     }
     let roles = "\
@@ -68,7 +70,7 @@ Worker (src/main.rs:48) may read PoolBag, HttpBag, StoreBag
     // All leaves that are left are read.
     let listing = fs::read_to_string(fixture("leaves.txt")).unwrap();
     let read = listing.lines().filter(|line| !unread.iter().any(|leaf| line.starts_with(leaf)));
-    let read: String = read.map(|line| format!("{line}\n")).collect();
+    let read = read.flat_map(|line| [line, "\n"]).collect::<String>();
     fs::write(program.path().join("leaves.txt"), &read).unwrap();
     let output = census("reads", program.path(), &[]);
     let stdout = String::from_utf8_lossy(&output.stdout);

@@ -1,5 +1,7 @@
 //! What the package declares: types, functions, statics, and what names mean where.
 
+mod names;
+
 use std::collections::{HashMap, HashSet};
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -7,11 +9,12 @@ use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{
     AngleBracketedGenericArguments, FnArg, GenericArgument, GenericParam, Generics, Item, Path, PathArguments,
-    ReceiverKind, ReturnType, Signature, Type, TypeParamBound, UseTree, WherePredicate,
+    ReceiverKind, ReturnType, Signature, Type, TypeParamBound, WherePredicate,
 };
 
 use crate::sources::Sources;
 use crate::types::Ty;
+use names::{Names, names};
 
 /// A struct, the variant of an enum, or a trait.
 pub(crate) struct TypeDef {
@@ -43,7 +46,15 @@ pub(crate) struct Context {
     pub(crate) module: Vec<String>,
     pub(crate) self_ty: Option<Ty>,
     pub(crate) generics: HashMap<String, Ty>,
+    /// How many aliases led here.
+    pub(crate) aliases: usize,
 }
+
+/// More aliases than this in a row are a circle.
+const MOST_ALIASES: usize = 16;
+
+/// More dereferences than this in a row are a circle.
+const MOST_DEREFS: usize = 8;
 
 pub(crate) struct Index {
     /// Full path of the struct that the census is of.
@@ -61,73 +72,6 @@ pub(crate) struct Index {
     statics: HashMap<String, Vec<(Vec<String>, Ty)>>,
     fields_by_name: HashMap<String, Vec<Ty>>,
     associated: HashMap<String, Vec<Ty>>,
-}
-
-/// Which names there are, before any type is understood.
-#[derive(Default)]
-struct Names {
-    package: Option<String>,
-    modules: HashSet<String>,
-    /// Last segment → full paths.
-    types: HashMap<String, Vec<String>>,
-    aliases: HashMap<String, Vec<(Vec<String>, syn::ItemType)>>,
-    /// Module → name → path.
-    uses: HashMap<Vec<String>, HashMap<String, Vec<String>>>,
-    globs: HashSet<Vec<String>>,
-}
-
-const PRELUDE: &[&str] = &["Option", "Result", "Vec", "Box", "String"];
-
-impl Names {
-    /// The full path of the type of this package that a path names.
-    fn resolve(&self, segments: &[String], module: &[String]) -> Option<String> {
-        let (last, before) = segments.split_last()?;
-        let imported = self.uses.get(module).and_then(|uses| uses.get(segments.first()?));
-        let (name, qualifiers) = match imported {
-            Some(path) => {
-                let full: Vec<_> = path.iter().chain(&segments[1..]).cloned().collect();
-                let (name, qualifiers) = full.split_last()?;
-                (name.clone(), qualifiers.to_vec())
-            }
-            None => (last.clone(), before.to_vec()),
-        };
-        let candidates = self.types.get(&name)?;
-        let owner = |id: &String| id.rsplit_once("::").map_or(Vec::new(), |(module, _)| split(module));
-        if qualifiers.is_empty() {
-            let here = candidates.iter().find(|id| owner(id) == module);
-            if here.is_some() {
-                return here.cloned();
-            }
-            if PRELUDE.contains(&name.as_str()) && !self.globs.contains(module) {
-                return None;
-            }
-            return candidates.first().cloned();
-        }
-        let first = qualifiers.first()?;
-        let ours = matches!(first.as_str(), "crate" | "self" | "super" | "Self")
-            || self.modules.contains(first)
-            || self.types.contains_key(first)
-            || self.package.as_ref() == Some(first);
-        if !ours {
-            return None;
-        }
-        let suffix: Vec<_> = qualifiers
-            .iter()
-            .filter(|part| !matches!(part.as_str(), "crate" | "self" | "super"))
-            .filter(|part| self.package.as_ref() != Some(*part))
-            .cloned()
-            .collect();
-        let matching = candidates.iter().filter(|id| owner(id).ends_with(&suffix));
-        let mut matching: Vec<_> = matching.collect();
-        if first == "crate" && matching.len() > 1 {
-            matching.sort_by_key(|id| owner(id) != suffix);
-        }
-        if matches!(first.as_str(), "self" | "super") && matching.len() > 1 {
-            matching.sort_by_key(|id| !module.starts_with(&owner(id)));
-        }
-        // A type that is exported from elsewhere: its name says it.
-        matching.first().copied().or(candidates.first()).cloned()
-    }
 }
 
 fn split(path: &str) -> Vec<String> {
@@ -247,6 +191,7 @@ impl Index {
             module: module.to_vec(),
             self_ty: Some(Ty::Named(id.clone(), names.iter().cloned().map(Ty::Param).collect())),
             generics: names.iter().map(|name| (name.clone(), Ty::Param(name.clone()))).collect(),
+            ..Context::default()
         };
         let fields: Vec<_> = fields
             .iter()
@@ -330,7 +275,7 @@ impl Index {
     /// What `Self` means in a trait: whatever implements it.
     pub(crate) fn trait_context(module: &[String], item: &syn::ItemTrait) -> Context {
         let owner = join(module, &plain(&item.ident));
-        Context { module: module.to_vec(), self_ty: Some(Ty::Named(owner, Vec::new())), generics: HashMap::new() }
+        Context { module: module.to_vec(), self_ty: Some(Ty::Named(owner, Vec::new())), ..Context::default() }
     }
 
     /// A type parameter stands for what its bounds lead to, or for itself.
@@ -444,13 +389,16 @@ impl Index {
             };
         }
         let arguments = self.arguments(&last.arguments, context);
-        if let Some(alias) = self.alias(&names, &context.module) {
-            let (module, item) = alias;
+        if context.aliases > MOST_ALIASES {
+            return Ty::Unknown;
+        }
+        if let Some((module, item)) = self.alias(&names, &context.module) {
             let params: Vec<_> = item.generics.type_params().map(|param| plain(&param.ident)).collect();
             let inner = Context {
                 module: module.clone(),
                 self_ty: None,
                 generics: params.into_iter().zip(arguments).collect(),
+                aliases: context.aliases + 1,
             };
             return self.ty(&item.ty, &inner);
         }
@@ -468,14 +416,14 @@ impl Index {
     }
 
     fn alias(&self, names: &[String], module: &[String]) -> Option<&(Vec<String>, syn::ItemType)> {
-        let imported = names.first().and_then(|first| self.names.uses.get(module)?.get(first));
-        let last = match imported {
-            Some(path) if names.len() == 1 => path.last()?,
-            _ => names.last()?,
-        };
+        let full = self.names.full(names, module);
+        let (last, before) = full.split_last()?;
+        if !self.names.is_ours(before) {
+            return None;
+        }
         let found = self.names.aliases.get(last)?;
-        let same = found.iter().find(|(other, _)| other == module);
-        let named = names.len() > 1 || imported.is_some() || self.names.globs.contains(module);
+        let same = found.iter().find(|(other, _)| other == module && before.is_empty());
+        let named = !before.is_empty() || self.names.globs.contains(module);
         same.or_else(|| if named { found.first() } else { None })
     }
 
@@ -549,11 +497,7 @@ impl Index {
 
     /// The free function that a path names.
     pub(crate) fn function_named(&self, path: &[String], context: &Context) -> Option<&FnDef> {
-        let imported = path.first().and_then(|first| self.names.uses.get(&context.module)?.get(first));
-        let full: Vec<_> = match imported {
-            Some(start) => start.iter().chain(&path[1..]).cloned().collect(),
-            None => path.to_vec(),
-        };
+        let full = self.names.full(path, &context.module);
         let (name, qualifiers) = full.split_last()?;
         let found = self.functions.get(name)?;
         let suffix: Vec<_> = qualifiers
@@ -573,11 +517,14 @@ impl Index {
 
     /// A method of a type of this package, or of what it dereferences to.
     pub(crate) fn method_of(&self, owner: &str, name: &str) -> Option<&FnDef> {
-        let found = self.methods.get(&(owner.to_owned(), name.to_owned()));
-        found.or_else(|| {
-            let deref = self.types.get(owner)?.deref.as_ref()?.name()?;
-            if deref == owner { None } else { self.method_of(deref, name) }
-        })
+        let mut owner = owner;
+        for _ in 0..MOST_DEREFS {
+            if let Some(found) = self.methods.get(&(owner.to_owned(), name.to_owned())) {
+                return Some(found);
+            }
+            owner = self.types.get(owner)?.deref.as_ref()?.name()?;
+        }
+        None
     }
 
     /// A method that only traits of this package declare, for a type that they are implemented for by blanket.
@@ -603,14 +550,17 @@ impl Index {
         if let Ty::Tuple(parts) = ty.bare() {
             return parts.get(name.parse::<usize>().ok()?).cloned();
         }
-        let Ty::Named(id, arguments) = ty.bare() else { return None };
-        let def = self.types.get(id)?;
-        let known: Vec<_> = def.generics.iter().cloned().zip(arguments.iter().cloned()).collect();
-        if let Some((_, ty)) = def.fields.iter().find(|(field, _)| field == name) {
-            return Some(ty.with(&known));
+        let mut ty = ty.bare().clone();
+        for _ in 0..MOST_DEREFS {
+            let Ty::Named(id, arguments) = ty.bare() else { return None };
+            let def = self.types.get(id)?;
+            let known: Vec<_> = def.generics.iter().cloned().zip(arguments.iter().cloned()).collect();
+            if let Some((_, field)) = def.fields.iter().find(|(field, _)| field == name) {
+                return Some(field.with(&known));
+            }
+            ty = def.deref.as_ref()?.with(&known);
         }
-        let deref = def.deref.as_ref()?.with(&known);
-        if deref.name() == Some(id) { None } else { self.field(&deref, name) }
+        None
     }
 
     /// The type that all fields with this name have, if it leads to the struct.
@@ -623,7 +573,7 @@ impl Index {
     /// The target, or a struct flattened into it, that a type is or wraps or dereferences to.
     pub(crate) fn target_of(&self, ty: &Ty) -> Option<&str> {
         let mut name = ty.name()?;
-        for _ in 0..8 {
+        for _ in 0..MOST_DEREFS {
             if let Some((id, _)) = self.targets.get_key_value(name) {
                 return Some(id);
             }
@@ -662,66 +612,6 @@ impl Index {
     pub(crate) fn leaf(&self, target: &str, field: &str) -> Option<&str> {
         let path = format!("{}{field}", self.targets.get(target)?);
         self.leaves.iter().map(|(leaf, _)| leaf.as_str()).find(|leaf| *leaf == path)
-    }
-}
-
-fn names(sources: &Sources, items: &[(Vec<String>, &Item)]) -> Names {
-    let mut names = Names { package: sources.package.clone(), ..Names::default() };
-    for file in &sources.files {
-        names.modules.extend(file.module.iter().cloned());
-    }
-    for (module, item) in items {
-        let ident = match item {
-            Item::Struct(item) => &item.ident,
-            Item::Enum(item) => &item.ident,
-            Item::Union(item) => &item.ident,
-            Item::Trait(item) => &item.ident,
-            Item::Mod(item) => {
-                names.modules.insert(plain(&item.ident));
-                continue;
-            }
-            Item::Type(item) => {
-                names.aliases.entry(plain(&item.ident)).or_default().push((module.clone(), item.clone()));
-                continue;
-            }
-            Item::Use(item) => {
-                add_uses(&item.tree, &mut Vec::new(), module, &mut names);
-                continue;
-            }
-            _ => continue,
-        };
-        names.types.entry(plain(ident)).or_default().push(join(module, &plain(ident)));
-    }
-    names
-}
-
-fn add_uses(tree: &UseTree, before: &mut Vec<String>, module: &[String], names: &mut Names) {
-    let mut add = |name: String, path: Vec<String>| {
-        names.uses.entry(module.to_vec()).or_default().insert(name, path);
-    };
-    let with = |last: &syn::Ident| before.iter().cloned().chain([plain(last)]).collect::<Vec<_>>();
-    match tree {
-        UseTree::Name(name) if name.ident == "self" => {
-            if let Some(last) = before.last() {
-                add(last.clone(), before.clone());
-            }
-        }
-        UseTree::Name(name) => add(plain(&name.ident), with(&name.ident)),
-        UseTree::Rename(rename) if rename.ident == "self" => add(plain(&rename.rename), before.clone()),
-        UseTree::Rename(rename) => add(plain(&rename.rename), with(&rename.ident)),
-        UseTree::Path(path) => {
-            before.push(plain(&path.ident));
-            add_uses(&path.tree, before, module, names);
-            before.pop();
-        }
-        UseTree::Group(group) => {
-            for tree in &group.items {
-                add_uses(tree, before, module, names);
-            }
-        }
-        UseTree::Glob(_) => {
-            names.globs.insert(module.to_vec());
-        }
     }
 }
 
