@@ -24,9 +24,7 @@ fn main() -> Result<(), Errors> {
     let cfg: Context<Args> = Args::load()?; // default < file < THUMB_* < flags; all errors at once
     let now = cfg.pin(); // one consistent epoch; a read is a field read
     println!("{} workers on {}", now.pool().workers(), now.http().listen());
-    let burst = cfg.override_with("burst", |o| {
-        o.pool().queue(64);
-    })?; // .workers(8) does not compile
+    let burst = cfg.override_with("burst", |o| o.pool().queue(64))?; // .workers(8) does not compile
     assert_eq!(cfg.pin().pool().capacity(), now.pool().workers() * 64); // derived values follow
     drop(burst); // exact restore; `cargo test` runs the emitted tests
     Ok(())

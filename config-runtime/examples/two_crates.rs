@@ -169,9 +169,7 @@ mod tests {
 
     #[test]
     fn a_test_of_one_part_needs_no_program() {
-        let cfg = Part::for_test(|o| {
-            o.store().cache(kitbag::ByteSize(128 << 10));
-        });
+        let cfg = Part::for_test(|o| o.store().cache(kitbag::ByteSize(128 << 10)));
         assert_eq!(store::describe(cfg.pin().store()), "2 pages of 64KiB of pictures");
     }
 }

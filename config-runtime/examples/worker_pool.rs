@@ -88,9 +88,7 @@ fn run(cfg: &Context<Args>) -> Result<Report, Errors> {
         }
         // A change for everybody shows through the scopes, and the derived value follows both.
         for height in (1..=200).cycle().take_while(|_| !executor.is_done()) {
-            let higher = cfg.override_with("higher", |o| {
-                o.job().height(height);
-            });
+            let higher = cfg.override_with("higher", |o| o.job().height(height));
             drop(higher);
             std::thread::yield_now();
         }
@@ -222,9 +220,7 @@ mod tests {
 
     #[test]
     fn a_width_that_is_out_of_range_is_refused_before_anything_runs() {
-        let cfg = Args::for_test(|o| {
-            o.pool().tasks(4096);
-        });
+        let cfg = Args::for_test(|o| o.pool().tasks(4096));
         assert!(
             run(&Args::for_test(|o| {
                 o.pool().tasks(3);

@@ -109,10 +109,10 @@ impl Captured {
     /// #     #[config(ns = "store", secret, hot)]
     /// #     token: Secret<String>,
     /// # }
-    /// let cfg = Args::for_test(|o| { o.store().token(Secret::new("old".to_owned())); });
+    /// let cfg = Args::for_test(|o| o.store().token(Secret::new("old".to_owned())));
     /// let (_client, captured) = cfg.capture(|now| now.store().token().expose().clone());
     /// assert!(captured.is_current(&cfg));
-    /// cfg.override_permanently("rotated", |o| { o.store().token(Secret::new("new".to_owned())); })?;
+    /// cfg.override_permanently("rotated", |o| o.store().token(Secret::new("new".to_owned())))?;
     /// assert!(!captured.is_current(&cfg));
     /// # Ok::<(), kitbag::Errors>(())
     /// ```
@@ -139,9 +139,9 @@ impl<S: ConfigNamespaces> Context<S> {
     /// let cfg = Args::for_test(|_| {});
     /// let (plan, captured) = cfg.capture(|now| vec![0u8; *now.pool().queue()]);
     /// assert_eq!((plan.len(), captured.leaves()), (32, &["pool.queue"][..]));
-    /// cfg.override_permanently("unrelated", |o| { o.pool().limit(1); })?;
+    /// cfg.override_permanently("unrelated", |o| o.pool().limit(1))?;
     /// assert!(captured.is_current(&cfg));
-    /// cfg.override_permanently("grow", |o| { o.pool().queue(64); })?;
+    /// cfg.override_permanently("grow", |o| o.pool().queue(64))?;
     /// assert!(!captured.is_current(&cfg)); // build it again
     /// # Ok::<(), kitbag::Errors>(())
     /// ```

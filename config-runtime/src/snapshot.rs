@@ -34,7 +34,7 @@ use crate::value::Value;
 /// #     queue: usize,
 /// # }
 /// let parent = Args::for_test(|_| {});
-/// let _burst = parent.override_with("burst", |o| { o.pool().queue(64); })?;
+/// let _burst = parent.override_with("burst", |o| o.pool().queue(64))?;
 /// let sent = serde_json::to_string(&parent.snapshot()).expect("plain data");
 /// // in the child process:
 /// let received: Snapshot = serde_json::from_str(&sent).expect("what was sent");

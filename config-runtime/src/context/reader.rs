@@ -23,7 +23,7 @@ use crate::schema::ConfigNamespaces;
 /// let cfg = Args::for_test(|_| {});
 /// let mut reader = cfg.reader();
 /// assert!(reader.now().pool().queue() == 32);
-/// cfg.override_permanently("grow", |o| { o.pool().queue(64); })?;
+/// cfg.override_permanently("grow", |o| o.pool().queue(64))?;
 /// assert!(reader.now().pool().queue() == 64);
 /// # Ok::<(), kitbag::Errors>(())
 /// ```

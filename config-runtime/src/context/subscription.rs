@@ -88,7 +88,7 @@ impl<S: ConfigNamespaces> Context<S> {
     /// # }
     /// let cfg = Args::for_test(|_| {});
     /// let mut pool = cfg.subscribe("pool");
-    /// cfg.override_permanently("grow", |o| { o.pool().queue(64); })?;
+    /// cfg.override_permanently("grow", |o| o.pool().queue(64))?;
     /// let update = pool.wait(Duration::from_secs(1)).expect("told");
     /// assert!(update.changed(&Args::keys().pool.queue));
     /// assert!(update.pin().pool().queue() == 64); // resize, then say so:

@@ -35,30 +35,14 @@ type Setters = ArgsSetters<kitbag::ChildContext>;
 fn flipping_each_leaf_changes_the_key_if_and_only_if_it_was_read() {
     type Flip = (&'static str, fn(&mut Setters));
     let flips: [Flip; 8] = [
-        ("schedule.page_size", |o| {
-            o.schedule().page_size(32);
-        }),
-        ("schedule.chunk", |o| {
-            o.schedule().chunk(64);
-        }),
-        ("exec.device", |o| {
-            o.exec().device(config_tests::Device::Cpu);
-        }),
-        ("exec.kernel.block_rows", |o| {
-            o.exec().kernel().block_rows(32);
-        }),
-        ("exec.kernel.eager", |o| {
-            o.exec().kernel().eager(false);
-        }),
-        ("service.title", |o| {
-            o.service().title("other");
-        }),
-        ("service.temperature", |o| {
-            o.service().temperature(1.0);
-        }),
-        ("log.level", |o| {
-            o.log().level(9);
-        }),
+        ("schedule.page_size", |o| o.schedule().page_size(32)),
+        ("schedule.chunk", |o| o.schedule().chunk(64)),
+        ("exec.device", |o| o.exec().device(config_tests::Device::Cpu)),
+        ("exec.kernel.block_rows", |o| o.exec().kernel().block_rows(32)),
+        ("exec.kernel.eager", |o| o.exec().kernel().eager(false)),
+        ("service.title", |o| o.service().title("other")),
+        ("service.temperature", |o| o.service().temperature(1.0)),
+        ("log.level", |o| o.log().level(9)),
     ];
     let cfg = Args::for_test(|_| {});
     let build = |now: &ArgsRecording| {
@@ -99,11 +83,7 @@ fn a_snapshot_carries_overrides_and_refuses_another_schema() {
         o.exec().kernel().cache_dir(Some("/k".into()));
         o.service().allow(vec!["a,b".to_owned(), String::new()]);
     });
-    let _guard = cfg
-        .override_with("burst", |o| {
-            o.schedule().chunk(99);
-        })
-        .unwrap();
+    let _guard = cfg.override_with("burst", |o| o.schedule().chunk(99)).unwrap();
     let json = serde_json::to_string(&cfg.snapshot()).unwrap();
     let received: Snapshot = serde_json::from_str(&json).unwrap();
     let child = received.publish::<Args>().unwrap();

@@ -31,28 +31,15 @@ fn a_hundred_thousand_changes_leave_memory_flat() {
     let mut subscriber = cfg.subscribe("slow");
     let change = |round: usize| {
         let chunk = 1 + round % 500;
-        cfg.override_permanently("step", |o| {
-            o.schedule().chunk(chunk);
-        })
-        .expect("valid");
+        cfg.override_permanently("step", |o| o.schedule().chunk(chunk)).expect("valid");
         drop(
             cfg.override_with("guard", |o| {
                 o.service().title(format!("title {round}"));
             })
             .expect("valid"),
         );
-        drop(
-            cfg.override_thread("scope", |o| {
-                o.schedule().chunk(chunk);
-            })
-            .expect("valid"),
-        );
-        drop(
-            cfg.child("child", |o| {
-                o.schedule().page_size(8);
-            })
-            .expect("valid"),
-        );
+        drop(cfg.override_thread("scope", |o| o.schedule().chunk(chunk)).expect("valid"));
+        drop(cfg.child("child", |o| o.schedule().page_size(8)).expect("valid"));
     };
     (0..2_000).for_each(change);
     let before = resident();

@@ -94,11 +94,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let cfg = loader(512).load().expect("valid");
-        let child = cfg
-            .child("child", |o| {
-                o.schedule().page_size(32);
-            })
-            .expect("valid");
+        let child = cfg.child("child", |o| o.schedule().page_size(32)).expect("valid");
         let model = Model { base: 512, ..Model::default() };
         Self { cfg, child, model, guards: Vec::new(), threads: Vec::new(), next: 0 }
     }
@@ -113,12 +109,7 @@ impl Run {
                 self.model.guards.push(ModelLayer { number, chunk, title });
             }
             Act::Thread { chunk } => {
-                let guard = self
-                    .cfg
-                    .override_thread("thread", |o| {
-                        o.schedule().chunk(chunk);
-                    })
-                    .expect("valid");
+                let guard = self.cfg.override_thread("thread", |o| o.schedule().chunk(chunk)).expect("valid");
                 self.threads.push((number, guard));
                 self.model.threads.push(ModelLayer { number, chunk: Some(chunk), title: None });
             }
@@ -153,27 +144,17 @@ impl Run {
             }
             Act::Panic { chunk } => {
                 let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    let _guard = self.cfg.override_with("panic", |o| {
-                        o.schedule().chunk(chunk);
-                    });
+                    let _guard = self.cfg.override_with("panic", |o| o.schedule().chunk(chunk));
                     std::panic::resume_unwind(Box::new("while overridden"));
                 }));
                 assert!(panicked.is_err());
             }
             Act::TooLarge => {
-                let refused = self.cfg.override_with("too large", |o| {
-                    o.schedule().chunk(5000);
-                });
+                let refused = self.cfg.override_with("too large", |o| o.schedule().chunk(5000));
                 assert!(refused.is_err());
             }
             Act::OutOfRange => {
-                assert!(
-                    self.cfg
-                        .override_permanently("range", |o| {
-                            o.schedule().chunk(0);
-                        })
-                        .is_err()
-                );
+                assert!(self.cfg.override_permanently("range", |o| o.schedule().chunk(0)).is_err());
             }
         }
     }

@@ -140,12 +140,7 @@ fn a_leafs_own_check_holds_for_sources_and_overrides() {
     let errors = loader().args(["app", "--width", "12"]).load().unwrap_err();
     assert_eq!(lines(&errors), ["--width: pool.width: 12 is not a power of two"]);
     let cfg = loader().load().unwrap();
-    assert!(
-        cfg.override_with("x", |o| {
-            o.pool().width(9);
-        })
-        .is_err()
-    );
+    assert!(cfg.override_with("x", |o| o.pool().width(9)).is_err());
     assert_eq!(*cfg.pin().pool().width(), 8);
 }
 
@@ -168,11 +163,7 @@ fn no_output_shows_a_secret() {
         (now.store().token().expose().as_str(), now.store().pin().map(Secret::expose)),
         ("correct horse", Some(&987_654))
     );
-    let child = cfg
-        .child("child", |o| {
-            o.store().token(Secret::new("battery staple".to_owned()));
-        })
-        .unwrap();
+    let child = cfg.child("child", |o| o.store().token(Secret::new("battery staple".to_owned()))).unwrap();
     let mut outputs = vec![
         record_text,
         resolved_text,

@@ -23,21 +23,9 @@ fn chunk(cfg: &Context<Args>) -> usize {
 #[test]
 fn guards_drop_in_any_order() {
     let cfg = Args::for_test(|_| {});
-    let a = cfg
-        .override_with("a", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
-    let b = cfg
-        .override_with("b", |o| {
-            o.schedule().chunk(200);
-        })
-        .unwrap();
-    let c = cfg
-        .override_with("c", |o| {
-            o.service().temperature(0.5);
-        })
-        .unwrap();
+    let a = cfg.override_with("a", |o| o.schedule().chunk(100)).unwrap();
+    let b = cfg.override_with("b", |o| o.schedule().chunk(200)).unwrap();
+    let c = cfg.override_with("c", |o| o.service().temperature(0.5)).unwrap();
     assert_eq!((chunk(&cfg), *cfg.pin().service().temperature()), (200, 0.5));
     drop(a);
     assert_eq!(chunk(&cfg), 200);
@@ -51,11 +39,7 @@ fn guards_drop_in_any_order() {
 fn a_pinned_epoch_never_changes() {
     let cfg = Args::for_test(|_| {});
     let before = cfg.pin();
-    let guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
     let during = cfg.pin();
     drop(guard);
     assert_eq!((*before.schedule().chunk(), *during.schedule().chunk(), chunk(&cfg)), (512, 100, 512));
@@ -65,11 +49,7 @@ fn a_pinned_epoch_never_changes() {
 fn a_panic_restores() {
     let cfg = Args::for_test(|_| {});
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let _guard = cfg
-            .override_with("x", |o| {
-                o.schedule().chunk(100);
-            })
-            .unwrap();
+        let _guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
         panic!("while overridden");
     }));
     assert!(result.is_err());
@@ -77,11 +57,7 @@ fn a_panic_restores() {
     // A panic in the setter's closure changes nothing and does not block the context.
     let result = catch_unwind(AssertUnwindSafe(|| cfg.override_with("x", |_| panic!("while setting"))));
     assert!(result.is_err());
-    let guard = cfg
-        .override_with("y", |o| {
-            o.schedule().chunk(7);
-        })
-        .unwrap();
+    let guard = cfg.override_with("y", |o| o.schedule().chunk(7)).unwrap();
     assert_eq!(chunk(&cfg), 7);
     drop(guard);
 }
@@ -89,18 +65,10 @@ fn a_panic_restores() {
 #[test]
 fn a_refused_override_changes_nothing_and_says_why() {
     let cfg = Args::for_test(|_| {});
-    let out_of_range = cfg
-        .override_with("hot head", |o| {
-            o.service().temperature(3.0);
-        })
-        .unwrap_err();
+    let out_of_range = cfg.override_with("hot head", |o| o.service().temperature(3.0)).unwrap_err();
     let text = out_of_range.to_string();
     assert!(text.contains("\"hot head\"") && text.contains("service.temperature: 3.0 is outside 0.0..=2.0"), "{text}");
-    let broken_rule = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(5000);
-        })
-        .unwrap_err();
+    let broken_rule = cfg.override_with("x", |o| o.schedule().chunk(5000)).unwrap_err();
     let text = broken_rule.to_string();
     assert!(
         text.contains("a chunk is larger than the cache (schedule.chunk = 5000, schedule.max_tokens = 4096)"),
@@ -112,11 +80,7 @@ fn a_refused_override_changes_nothing_and_says_why() {
 #[test]
 fn guards_may_end_on_another_thread() {
     let cfg = Args::for_test(|_| {});
-    let guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
     let seen = std::thread::spawn({
         let cfg = cfg.clone();
         move || {
@@ -134,15 +98,9 @@ fn contexts_do_not_meet() {
     std::thread::scope(|scope| {
         for number in 1..=4 {
             scope.spawn(move || {
-                let cfg = Args::for_test(|o| {
-                    o.schedule().page_size(number);
-                });
+                let cfg = Args::for_test(|o| o.schedule().page_size(number));
                 for step in 1..200 {
-                    let guard = cfg
-                        .override_with("x", |o| {
-                            o.schedule().chunk(number * step);
-                        })
-                        .unwrap();
+                    let guard = cfg.override_with("x", |o| o.schedule().chunk(number * step)).unwrap();
                     assert_eq!((cfg.pin().schedule().page_size(), chunk(&cfg)), (number, number * step));
                     drop(guard);
                 }
@@ -155,11 +113,7 @@ fn contexts_do_not_meet() {
 #[test]
 fn a_guard_that_outlives_its_context_is_harmless() {
     let cfg = Args::for_test(|_| {});
-    let guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
     drop(cfg);
     assert!(!guard.is_suspended());
     drop(guard);
@@ -170,23 +124,11 @@ fn racing_overrides_lose_no_update() {
     let cfg = Args::for_test(|_| {});
     std::thread::scope(|scope| {
         let one = scope.spawn(|| {
-            (1..=200)
-                .map(|i| {
-                    cfg.override_with("one", |o| {
-                        o.schedule().chunk(i);
-                    })
-                    .unwrap()
-                })
-                .collect::<Vec<_>>()
+            (1..=200).map(|i| cfg.override_with("one", |o| o.schedule().chunk(i)).unwrap()).collect::<Vec<_>>()
         });
         let two = scope.spawn(|| {
             (1..=200u64)
-                .map(|i| {
-                    cfg.override_with("two", |o| {
-                        o.service().patience(std::time::Duration::from_secs(i));
-                    })
-                    .unwrap()
-                })
+                .map(|i| cfg.override_with("two", |o| o.service().patience(std::time::Duration::from_secs(i))).unwrap())
                 .collect::<Vec<_>>()
         });
         let guards = (one.join().unwrap(), two.join().unwrap());
@@ -199,17 +141,9 @@ fn racing_overrides_lose_no_update() {
 #[test]
 fn load_time_declarations_reach_every_reader() {
     let resolved = Args::loader().facts(Facts::for_test()).resolve().unwrap();
-    let resolved = resolved
-        .declare("the checkpoint is short", |o| {
-            o.schedule().max_tokens(1024);
-        })
-        .unwrap();
+    let resolved = resolved.declare("the checkpoint is short", |o| o.schedule().max_tokens(1024)).unwrap();
     let refused = Args::loader().facts(Facts::for_test()).resolve().unwrap();
-    let errors = refused
-        .declare("too short", |o| {
-            o.schedule().max_tokens(100);
-        })
-        .unwrap_err();
+    let errors = refused.declare("too short", |o| o.schedule().max_tokens(100)).unwrap_err();
     assert!(errors.to_string().contains("a chunk is larger than the cache"), "{errors}");
     let cfg = resolved.publish();
     assert_eq!((cfg.pin().schedule().max_tokens(), *cfg.pin().schedule().pages()), (1024, 64));
@@ -220,24 +154,12 @@ fn load_time_declarations_reach_every_reader() {
 #[test]
 fn a_child_shadows_and_follows() {
     let cfg = Args::for_test(|_| {});
-    let draft = cfg
-        .child("draft", |o| {
-            o.schedule().page_size(32);
-        })
-        .unwrap();
+    let draft = cfg.child("draft", |o| o.schedule().page_size(32)).unwrap();
     assert_eq!((draft.pin().schedule().page_size(), *draft.pin().schedule().pages()), (32, 128));
     assert_eq!((cfg.pin().schedule().page_size(), *cfg.pin().schedule().pages()), (16, 256));
-    let guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
     assert_eq!((chunk(&cfg), chunk(&draft)), (100, 100));
-    let own = draft
-        .override_with("y", |o| {
-            o.schedule().chunk(50);
-        })
-        .unwrap();
+    let own = draft.override_with("y", |o| o.schedule().chunk(50)).unwrap();
     assert_eq!((chunk(&cfg), chunk(&draft)), (100, 50));
     drop(guard);
     assert_eq!((chunk(&cfg), chunk(&draft)), (512, 50));
@@ -246,52 +168,27 @@ fn a_child_shadows_and_follows() {
     let explanation = draft.explain("schedule.page_size").unwrap().to_string();
     assert!(explanation.contains("> child \"draft\""), "{explanation}");
     drop(draft);
-    let guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
     drop(guard);
 }
 
 #[test]
 fn a_parent_commit_that_breaks_a_child_is_refused() {
     let cfg = Args::for_test(|_| {});
-    let small = cfg
-        .child("small", |o| {
-            o.schedule().max_tokens(600);
-        })
-        .unwrap();
-    let errors = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(1000);
-        })
-        .unwrap_err();
+    let small = cfg.child("small", |o| o.schedule().max_tokens(600)).unwrap();
+    let errors = cfg.override_with("x", |o| o.schedule().chunk(1000)).unwrap_err();
     assert!(errors.to_string().contains("child context `small`"), "{errors}");
     assert_eq!((chunk(&cfg), chunk(&small)), (512, 512));
     drop(small);
-    assert!(
-        cfg.override_with("x", |o| {
-            o.schedule().chunk(1000);
-        })
-        .is_ok()
-    );
+    assert!(cfg.override_with("x", |o| o.schedule().chunk(1000)).is_ok());
 }
 
 #[test]
 fn removal_always_succeeds_and_suspends_what_no_longer_fits() {
     let cfg = Args::for_test(|_| {});
-    let small = cfg
-        .override_with("small", |o| {
-            o.schedule().chunk(300);
-        })
-        .unwrap();
+    let small = cfg.override_with("small", |o| o.schedule().chunk(300)).unwrap();
     // Valid only while the chunk is small.
-    let child = cfg
-        .child("child", |o| {
-            o.schedule().max_tokens(400);
-        })
-        .unwrap();
+    let child = cfg.child("child", |o| o.schedule().max_tokens(400)).unwrap();
     drop(small);
     assert_eq!(chunk(&cfg), 512);
     // Without its layer the child reads the parent's value, and says so.
@@ -299,25 +196,15 @@ fn removal_always_succeeds_and_suspends_what_no_longer_fits() {
     let explanation = child.explain("schedule.max_tokens").unwrap().to_string();
     assert!(explanation.contains("suspended"), "{explanation}");
     // What made it invalid goes away: the layer is back.
-    let smaller = cfg
-        .override_with("again", |o| {
-            o.schedule().chunk(200);
-        })
-        .unwrap();
+    let smaller = cfg.override_with("again", |o| o.schedule().chunk(200)).unwrap();
     assert_eq!((chunk(&child), child.pin().schedule().max_tokens()), (200, 400));
     drop(smaller);
 }
 
 #[test]
 fn explain_shows_the_whole_chain() {
-    let cfg = Args::for_test(|o| {
-        o.schedule().chunk(256);
-    });
-    let _guard = cfg
-        .override_with("burst", |o| {
-            o.schedule().chunk(128);
-        })
-        .unwrap();
+    let cfg = Args::for_test(|o| o.schedule().chunk(256));
+    let _guard = cfg.override_with("burst", |o| o.schedule().chunk(128)).unwrap();
     let explanation = cfg.explain("schedule.chunk").unwrap();
     let values: Vec<_> = explanation.steps().map(|(_, value)| value.to_owned()).collect();
     assert_eq!((values, explanation.value()), (vec!["512".to_owned(), "256".into(), "128".into()], "128"));
@@ -333,12 +220,7 @@ fn explain_shows_the_whole_chain() {
 fn memory_is_flat_over_many_overrides() {
     let cfg = Args::for_test(|_| {});
     for i in 1..=10_000 {
-        drop(
-            cfg.override_with("x", |o| {
-                o.schedule().chunk(1 + i % 500);
-            })
-            .unwrap(),
-        );
+        drop(cfg.override_with("x", |o| o.schedule().chunk(1 + i % 500)).unwrap());
     }
     // Layers and their origins are gone: the chain is as it was.
     assert_eq!(cfg.explain("schedule.chunk").unwrap().steps().count(), 1);
@@ -375,11 +257,7 @@ fn rules_choose_anew_for_a_child_unless_somebody_chose() {
     use rules::Args;
     let sizes = |cfg: &Context<Args>| (cfg.pin().schedule().per_rank(), cfg.pin().schedule().buffer());
     let cfg = Args::for_test(|_| {});
-    let child = cfg
-        .child("child", |o| {
-            o.parallel().ranks(4);
-        })
-        .unwrap();
+    let child = cfg.child("child", |o| o.parallel().ranks(4)).unwrap();
     assert_eq!((sizes(&cfg), sizes(&child)), ((8192, 16384), (2048, 4096)));
     let explanation = child.explain("schedule.buffer").unwrap().to_string();
     assert!(explanation.contains("> rule `twice`: 4096"), "{explanation}");
@@ -391,39 +269,18 @@ fn rules_choose_anew_for_a_child_unless_somebody_chose() {
         .unwrap();
     assert_eq!(sizes(&chosen), (100, 200));
     // What a parent chose itself, no rule of its child replaces; what a rule chose for it, is chosen anew.
-    let grandchild = chosen
-        .child("grandchild", |o| {
-            o.parallel().ranks(2);
-        })
-        .unwrap();
+    let grandchild = chosen.child("grandchild", |o| o.parallel().ranks(2)).unwrap();
     assert_eq!(sizes(&grandchild), (100, 200));
-    let grandchild = child
-        .child("grandchild", |o| {
-            o.parallel().ranks(2);
-        })
-        .unwrap();
+    let grandchild = child.child("grandchild", |o| o.parallel().ranks(2)).unwrap();
     assert_eq!(sizes(&grandchild), (4096, 8192));
     let operator = Args::loader().facts(Facts::for_test()).args(["app", "--per-rank", "8192"]).load().unwrap();
-    assert_eq!(
-        sizes(
-            &operator
-                .child("child", |o| {
-                    o.parallel().ranks(4);
-                })
-                .unwrap()
-        ),
-        (8192, 16384)
-    );
+    assert_eq!(sizes(&operator.child("child", |o| o.parallel().ranks(4)).unwrap()), (8192, 16384));
 }
 
 #[test]
 fn a_pin_says_which_epoch_it_is() {
     let cfg = Args::for_test(|_| {});
     let before = cfg.pin();
-    let _guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let _guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
     assert_eq!((before.epoch(), cfg.pin().epoch(), cfg.epoch()), (0, 1, 1));
 }

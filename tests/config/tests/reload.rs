@@ -47,11 +47,7 @@ fn sizes(cfg: &Context<Args>) -> (usize, usize, usize) {
 fn derived_values_follow_their_policy() {
     let cfg = loader("[schedule]\nchunk = 100").load().unwrap();
     assert_eq!(sizes(&cfg), (200, 200, 200));
-    let guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(50);
-        })
-        .unwrap();
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(50)).unwrap();
     assert_eq!(sizes(&cfg), (100, 200, 200));
     let child = cfg.child("child", |_| {}).unwrap();
     assert_eq!(sizes(&child), (100, 100, 100), "a child is a launch of its own");
@@ -64,15 +60,8 @@ fn derived_values_follow_their_policy() {
 #[test]
 fn republish_drops_or_carries_and_says_what_it_dropped() {
     let cfg = loader("").load().unwrap();
-    let scoped = cfg
-        .override_with("burst", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
-    cfg.override_permanently("tuned", |o| {
-        o.service().temperature(0.5);
-    })
-    .unwrap();
+    let scoped = cfg.override_with("burst", |o| o.schedule().chunk(100)).unwrap();
+    cfg.override_permanently("tuned", |o| o.service().temperature(0.5)).unwrap();
     let new = || loader("[schedule]\npage_size = 64\nchunk = 300").resolve().unwrap();
     assert_eq!(cfg.republish(new(), Outstanding::Carry).unwrap(), []);
     assert_eq!((cfg.pin().schedule().page_size(), chunk(&cfg), *cfg.pin().service().temperature()), (64, 100, 0.5));
@@ -88,11 +77,7 @@ fn republish_drops_or_carries_and_says_what_it_dropped() {
 #[test]
 fn a_republish_that_does_not_fit_changes_nothing() {
     let cfg = loader("").load().unwrap();
-    let _wide = cfg
-        .override_with("wide", |o| {
-            o.schedule().chunk(4000);
-        })
-        .unwrap();
+    let _wide = cfg.override_with("wide", |o| o.schedule().chunk(4000)).unwrap();
     let small = loader("[schedule]\nmax_tokens = 600").resolve().unwrap();
     let errors = cfg.republish(small, Outstanding::Carry).unwrap_err();
     assert!(errors.to_string().contains("a chunk is larger than the cache"), "{errors}");
@@ -139,13 +124,7 @@ fn reload_takes_hot_leaves_and_refuses_the_rest_by_name() {
 
 #[test]
 fn what_was_declared_while_loading_survives_a_reload() {
-    let resolved = loader("")
-        .resolve()
-        .unwrap()
-        .declare("checkpoint", |o| {
-            o.schedule().max_tokens(2048);
-        })
-        .unwrap();
+    let resolved = loader("").resolve().unwrap().declare("checkpoint", |o| o.schedule().max_tokens(2048)).unwrap();
     let cfg = resolved.publish();
     assert_eq!(cfg.reload(&loader("[schedule]\nchunk = 64")).unwrap(), ["schedule.chunk"]);
     assert_eq!((cfg.pin().schedule().max_tokens(), chunk(&cfg)), (2048, 64));
@@ -162,21 +141,13 @@ fn every_subscriber_may_veto_and_all_reasons_are_shown() {
         Ok(())
     });
     let epoch = cfg.epoch();
-    let errors = cfg
-        .override_permanently("x", |o| {
-            o.schedule().chunk(101);
-        })
-        .unwrap_err();
+    let errors = cfg.override_permanently("x", |o| o.schedule().chunk(101)).unwrap_err();
     let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(lines, ["subscriber `pool`: cannot shrink", "subscriber `odd`: it panicked: odd chunk"]);
     assert_eq!((chunk(&cfg), cfg.epoch()), (512, epoch));
     assert!(cfg.reload(&loader("[schedule]\nchunk = 100")).unwrap_err().to_string().contains("cannot shrink"));
     // The end of an override is not asked about.
-    let guard = cfg
-        .override_with("up", |o| {
-            o.schedule().chunk(600);
-        })
-        .unwrap();
+    let guard = cfg.override_with("up", |o| o.schedule().chunk(600)).unwrap();
     drop(guard);
     assert_eq!(chunk(&cfg), 512);
 }
@@ -187,10 +158,7 @@ fn updates_coalesce_and_are_acknowledged() {
     let (mut fast, slow) = (cfg.subscribe("fast"), cfg.subscribe("slow"));
     assert!(fast.wait(Duration::ZERO).is_none());
     for chunk in 1..=100 {
-        cfg.override_permanently("step", |o| {
-            o.schedule().chunk(chunk);
-        })
-        .unwrap();
+        cfg.override_permanently("step", |o| o.schedule().chunk(chunk)).unwrap();
     }
     let update = fast.wait(Duration::ZERO).expect("one for all");
     assert_eq!((update.epoch(), *update.pin().schedule().chunk()), (100, 100));
@@ -213,10 +181,7 @@ fn a_waiting_subscriber_is_woken() {
             subscription.acknowledge(&update);
             *update.pin().schedule().chunk()
         });
-        cfg.override_permanently("x", |o| {
-            o.schedule().chunk(7);
-        })
-        .unwrap();
+        cfg.override_permanently("x", |o| o.schedule().chunk(7)).unwrap();
         cfg.wait_applied(cfg.epoch(), LONG).expect("acknowledged");
         assert_eq!(worker.join().unwrap(), 7);
     });
@@ -234,25 +199,11 @@ fn a_failed_persistence_refuses_the_override() {
         let lines: Vec<_> = values.iter().map(|(path, value)| format!("{path} = {value}")).collect();
         sender.lock().unwrap().send(lines).map_err(|error| error.to_string())
     });
-    cfg.override_permanently("a", |o| {
-        o.schedule().chunk(12);
-    })
-    .unwrap();
-    cfg.override_permanently("b", |o| {
-        o.service().temperature(1.0);
-    })
-    .unwrap();
-    let errors = cfg
-        .override_permanently("c", |o| {
-            o.schedule().chunk(13);
-        })
-        .unwrap_err();
+    cfg.override_permanently("a", |o| o.schedule().chunk(12)).unwrap();
+    cfg.override_permanently("b", |o| o.service().temperature(1.0)).unwrap();
+    let errors = cfg.override_permanently("c", |o| o.schedule().chunk(13)).unwrap_err();
     assert!(errors.to_string().contains("not persisted, so not applied: disk full"), "{errors}");
-    let guard = cfg
-        .override_with("scoped is not persisted", |o| {
-            o.schedule().chunk(14);
-        })
-        .unwrap();
+    let guard = cfg.override_with("scoped is not persisted", |o| o.schedule().chunk(14)).unwrap();
     drop(guard);
     assert_eq!(chunk(&cfg), 12);
     let stored: Vec<Vec<String>> = stored.try_iter().collect();
@@ -269,10 +220,7 @@ fn a_failed_persistence_refuses_the_override() {
 fn history_is_bounded_and_tells_who_changed_what() {
     let cfg = loader("").load().unwrap();
     for step in 1..=1000 {
-        cfg.override_permanently("step", |o| {
-            o.schedule().chunk(step);
-        })
-        .unwrap();
+        cfg.override_permanently("step", |o| o.schedule().chunk(step)).unwrap();
     }
     let history = cfg.history();
     assert_eq!(history.len(), 64);

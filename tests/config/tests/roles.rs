@@ -28,11 +28,7 @@ fn a_role_reads_its_namespaces_and_sees_changes() {
     let cfg = Args::for_test(|_| {});
     let view = cfg.view::<Scheduler>();
     assert_eq!((chunk_of(&view.pin()), view.pin().service().title().as_str()), (512, "thumbs"));
-    let guard = cfg
-        .override_with("x", |o| {
-            o.schedule().chunk(3);
-        })
-        .unwrap();
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(3)).unwrap();
     assert_eq!(chunk_of(&view.clone().pin()), 3);
     drop(guard);
     assert_eq!((Scheduler::NAME, Everything::NAME), ("Scheduler", "everything"));

@@ -47,11 +47,7 @@ async fn yield_once() {
 #[test]
 fn a_thread_override_is_seen_by_its_thread_only() {
     let cfg = Args::for_test(|_| {});
-    let guard = cfg
-        .override_thread("here", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let guard = cfg.override_thread("here", |o| o.schedule().chunk(100)).unwrap();
     let elsewhere = std::thread::scope(|scope| scope.spawn(|| chunk(&cfg)).join().unwrap());
     assert_eq!((chunk(&cfg), elsewhere), (100, 512));
     let other = Args::for_test(|_| {});
@@ -63,11 +59,7 @@ fn a_thread_override_is_seen_by_its_thread_only() {
 #[test]
 fn scopes_lie_over_engine_wide_changes_and_let_the_rest_through() {
     let cfg = Args::for_test(|_| {});
-    let here = cfg
-        .override_thread("here", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
+    let here = cfg.override_thread("here", |o| o.schedule().chunk(100)).unwrap();
     let wide = cfg
         .override_with("wide", |o| {
             o.schedule().chunk(200);
@@ -75,11 +67,7 @@ fn scopes_lie_over_engine_wide_changes_and_let_the_rest_through() {
         })
         .unwrap();
     assert_eq!((chunk(&cfg), *cfg.pin().service().temperature()), (100, 1.0));
-    let inner = cfg
-        .override_thread("inner", |o| {
-            o.schedule().chunk(50);
-        })
-        .unwrap();
+    let inner = cfg.override_thread("inner", |o| o.schedule().chunk(50)).unwrap();
     assert_eq!(chunk(&cfg), 50);
     // Out of order: the outer one goes first.
     drop(here);
@@ -92,20 +80,10 @@ fn scopes_lie_over_engine_wide_changes_and_let_the_rest_through() {
 
 #[test]
 fn derived_values_and_rules_hold_inside_a_scope() {
-    let cfg = Args::for_test(|o| {
-        o.schedule().max_tokens(1000);
-    });
-    let errors = cfg
-        .override_thread("x", |o| {
-            o.schedule().chunk(1001);
-        })
-        .unwrap_err();
+    let cfg = Args::for_test(|o| o.schedule().max_tokens(1000));
+    let errors = cfg.override_thread("x", |o| o.schedule().chunk(1001)).unwrap_err();
     assert!(errors.to_string().contains("a chunk is larger than the cache"), "{errors}");
-    let _guard = cfg
-        .override_thread("x", |o| {
-            o.schedule().chunk(1000);
-        })
-        .unwrap();
+    let _guard = cfg.override_thread("x", |o| o.schedule().chunk(1000)).unwrap();
     let text = cfg.explain("schedule.chunk").unwrap().to_string();
     assert!(text.contains("> scoped override \"x\""), "{text}");
 }
@@ -113,15 +91,8 @@ fn derived_values_and_rules_hold_inside_a_scope() {
 #[test]
 fn a_permanent_override_made_inside_a_scope_survives_it() {
     let cfg = Args::for_test(|_| {});
-    let guard = cfg
-        .override_with("burst", |o| {
-            o.schedule().chunk(100);
-        })
-        .unwrap();
-    cfg.override_permanently("tuned", |o| {
-        o.schedule().chunk(300);
-    })
-    .unwrap();
+    let guard = cfg.override_with("burst", |o| o.schedule().chunk(100)).unwrap();
+    cfg.override_permanently("tuned", |o| o.schedule().chunk(300)).unwrap();
     assert_eq!(chunk(&cfg), 100, "scoped lies above permanent");
     drop(guard);
     assert_eq!(chunk(&cfg), 300);
@@ -233,14 +204,7 @@ fn a_panic_inside_a_poll_leaves_nothing_behind() {
 fn the_current_context_is_what_was_entered() {
     let error = Context::<Args>::current().unwrap_err().to_string();
     assert!(error.contains("nothing is published here") && error.contains("schedule, service"), "{error}");
-    let (one, two) = (
-        Args::for_test(|o| {
-            o.schedule().page_size(1);
-        }),
-        Args::for_test(|o| {
-            o.schedule().page_size(2);
-        }),
-    );
+    let (one, two) = (Args::for_test(|o| o.schedule().page_size(1)), Args::for_test(|o| o.schedule().page_size(2)));
     let current = || Context::<Args>::current().unwrap().pin().schedule().page_size();
     let outer = one.enter();
     let inner = two.enter();
