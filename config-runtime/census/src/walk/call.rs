@@ -3,7 +3,7 @@
 use syn::punctuated::Punctuated;
 use syn::{AngleBracketedGenericArguments, Expr, ExprCall, ExprMethodCall, PathArguments, Token};
 
-use super::expression::shorten;
+use super::expression::{entry_of, shorten};
 use super::place::changes;
 use super::{Val, Via, Walk, local_via, start};
 use crate::index::{FnDef, plain, segments};
@@ -449,6 +449,9 @@ impl Walk<'_> {
                     if matches!(name, "fold" | "try_fold" | "scan") && inputs.len() == 2 {
                         inputs[0] = values.first().map_or(Ty::Unknown, |value: &Val| value.ty.clone());
                     }
+                    if let Some(input) = closure.inputs.first().filter(|_| inputs.len() == 1) {
+                        inputs = vec![entry_of(input, receiver).unwrap_or_else(|| held.clone())];
+                    }
                     self.closure(closure, Some(&inputs))
                 }
                 argument => self.expr(argument),
@@ -460,7 +463,9 @@ impl Walk<'_> {
                 }
                 _ => value,
             };
-            if STORES.contains(&name) {
+            if matches!(name, "chain" | "zip") {
+                // Still followed, as a part of what they make.
+            } else if STORES.contains(&name) {
                 self.escapes(&value, &format!("stored by `{name}`"));
             } else {
                 let why = format!("method `{name}` is not part of this package");

@@ -1,6 +1,8 @@
 //! Expressions.
 
-use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprMatch, ExprPath, ExprReference, ExprStruct, Member};
+use syn::{
+    BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprMatch, ExprPath, ExprReference, ExprStruct, Member, Pat,
+};
 
 use super::{Names, Val, Via, Walk, local_via, start};
 use crate::census::What;
@@ -26,10 +28,15 @@ impl Walk<'_> {
             Expr::Binary(binary) => self.binary(binary),
             Expr::Unary(unary) => {
                 let value = self.expr(&unary.expr);
-                if matches!(unary.op, syn::UnOp::Deref(_)) { value } else { Val::plain() }
+                if matches!(unary.op, syn::UnOp::Deref(_)) { value } else { result_of(&[value]) }
             }
             Expr::Match(choice) => self.choice(choice),
             Expr::If(_) | Expr::While(_) | Expr::ForLoop(_) | Expr::Loop(_) | Expr::Let(_) => self.control(expr),
+            Expr::Block(block) if block.label.is_some() => {
+                self.breaks.push(Val::unknown());
+                let value = self.block(&block.block);
+                self.breaks.pop().unwrap_or_else(Val::unknown).or(value)
+            }
             Expr::Block(block) => self.block(&block.block),
             Expr::Unsafe(block) => self.block(&block.block),
             Expr::Const(block) => self.block(&block.block),
@@ -40,7 +47,17 @@ impl Walk<'_> {
             }
             Expr::TryBlock(block) => self.block(&block.block),
             Expr::Return(inner) => self.leaves(inner.expr.as_deref(), "returned"),
-            Expr::Break(inner) => self.leaves(inner.expr.as_deref(), "returned from a loop"),
+            Expr::Break(inner) => {
+                if let Some(expr) = &inner.expr {
+                    let value = self.expr(expr);
+                    // Without a label it is for the innermost; with one, it may be for any.
+                    let first = if inner.label.is_some() { 0 } else { self.breaks.len().saturating_sub(1) };
+                    for slot in self.breaks.iter_mut().skip(first) {
+                        *slot = std::mem::replace(slot, Val::plain()).or(value.clone());
+                    }
+                }
+                Val::plain()
+            }
             Expr::Yield(inner) => self.leaves(inner.expr.as_deref(), "returned"),
             Expr::Tuple(tuple) => {
                 let parts: Vec<_> = tuple.elems.iter().map(|part| self.part(part, "stored in a tuple")).collect();
@@ -145,6 +162,11 @@ impl Walk<'_> {
         whole: proc_macro2::Span,
         expr: &Expr,
     ) -> Val {
+        let wraps_target = matches!(base.ty, Ty::Wrapped(_)) && self.target(base).is_some();
+        if wraps_target && name.parse::<usize>().is_ok() {
+            // A tuple of what a wrapper holds, as `split_at` gives.
+            return base.clone();
+        }
         let own = base.ty.name().is_some_and(|id| {
             self.index.types.get(id).is_some_and(|def| def.fields.iter().any(|(field, _)| field == name))
         });
@@ -295,11 +317,8 @@ impl Walk<'_> {
             self.written(&binary.left, "assigned");
             return Val::plain();
         }
-        for side in [&binary.left, &binary.right] {
-            let value = self.expr(side);
-            self.escapes(&value, "compared");
-        }
-        Val::plain()
+        let sides = [&binary.left, &binary.right].map(|side| self.part(side, "compared"));
+        result_of(&sides)
     }
 
     fn choice(&mut self, choice: &ExprMatch) -> Val {
@@ -338,13 +357,15 @@ impl Walk<'_> {
             }
             Expr::ForLoop(repeat) => {
                 let value = self.expr(&repeat.expr);
-                self.bind(&repeat.pat, &value, Via::Alias);
+                let ty = entry_of(&repeat.pat, &value.ty).unwrap_or_else(|| value.ty.clone());
+                self.bind(&repeat.pat, &value.with_type(ty), Via::Alias);
                 self.block(&repeat.body);
                 Val::plain()
             }
             Expr::Loop(repeat) => {
+                self.breaks.push(Val::unknown());
                 self.block(&repeat.body);
-                Val::unknown()
+                self.breaks.pop().unwrap_or_else(Val::unknown)
             }
             Expr::Let(binding) => {
                 let value = self.expr(&binding.expr);
@@ -365,6 +386,22 @@ fn owner_of_variant(id: &str, walk: &Walk<'_>) -> String {
         Some((owner, _)) if walk.index.types.contains_key(owner) => owner.to_owned(),
         _ => id.to_owned(),
     }
+}
+
+/// What is iterated over is a map, if the pattern is a pair and the type is none.
+pub(super) fn entry_of(pattern: &Pat, ty: &Ty) -> Option<Ty> {
+    match (pattern, ty.bare()) {
+        (Pat::Tuple(pair), Ty::Named(..)) if pair.elems.len() == 2 => {
+            Some(Ty::Tuple(vec![Ty::Plain, ty.bare().clone()]))
+        }
+        (Pat::Reference(inner), _) => entry_of(&inner.pat, ty),
+        _ => None,
+    }
+}
+
+/// What an operator gives: a plain value, unless it is one that this package may have implemented.
+fn result_of(operands: &[Val]) -> Val {
+    if operands.iter().any(|operand| operand.ty.leads_on()) { Val::unknown() } else { Val::plain() }
 }
 
 /// What several values have in common.

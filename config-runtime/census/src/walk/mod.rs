@@ -97,6 +97,8 @@ pub(crate) struct Walk<'a> {
     /// Nothing is noted: the expression is only asked for its type.
     quiet: usize,
     kept: Vec<Kept>,
+    /// What `break` gives to each loop and labelled block around this place.
+    breaks: Vec<Val>,
     reads: BTreeMap<Key, Read>,
     writes: BTreeMap<Key, Write>,
     unfollowed: BTreeMap<Key, Unfollowed>,
@@ -114,6 +116,7 @@ impl<'a> Walk<'a> {
                 macros: Vec::new(),
                 quiet: 0,
                 kept: Vec::new(),
+                breaks: Vec::new(),
                 reads: BTreeMap::new(),
                 writes: BTreeMap::new(),
                 unfollowed: BTreeMap::new(),
@@ -246,6 +249,9 @@ impl<'a> Walk<'a> {
                 }
                 if let Pat::Type(typed) = &local.pat {
                     let declared = self.index.ty(&typed.ty, &self.context);
+                    if let (Ty::Closure(number), Ty::Fn(inputs, _)) = (value.ty.bare(), declared.bare()) {
+                        self.call_kept(*number, inputs);
+                    }
                     // `let x: Vec<_> = …` says less than the value does.
                     if declared.leads_on() || (declared == Ty::Plain && value.ty == Ty::Unknown) {
                         value.ty = declared;

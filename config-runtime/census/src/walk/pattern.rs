@@ -26,7 +26,11 @@ impl Walk<'_> {
             Pat::Or(or) => or.cases.iter().for_each(|case| self.bind(case, value, via)),
             Pat::Tuple(tuple) => {
                 for (position, part) in tuple.elems.iter().enumerate() {
-                    let ty = self.index.field(&value.ty, &position.to_string()).unwrap_or(Ty::Unknown);
+                    let part_of_wrapped = || match &value.ty {
+                        Ty::Wrapped(_) => value.ty.clone(),
+                        _ => Ty::Unknown,
+                    };
+                    let ty = self.index.field(&value.ty, &position.to_string()).unwrap_or_else(part_of_wrapped);
                     self.bind(part, &value.clone().with_type(ty), via);
                 }
             }
@@ -109,7 +113,8 @@ impl Walk<'_> {
                     let of = Ty::Named(id.clone(), arguments);
                     self.index.field(&of, &position.to_string()).unwrap_or(Ty::Unknown)
                 }
-                (None, Some("Err" | "None")) if value.ty != Ty::Unknown => Ty::Plain,
+                // Which of two types a `Result` stands for here is not known.
+                (None, Some("Err")) => Ty::Unknown,
                 (None, Some("Some" | "Ok")) => value.ty.clone(),
                 _ => value.ty.bare().clone().wrapped(),
             };
