@@ -7,6 +7,8 @@
 //! * [`runner`] owns the loaded model and the pages of [`kv`], and takes sequences forward.
 //! * [`mod@generate`] prefills a prompt and decodes token by token with [`sampling`].
 //!
+//! [`sizing`] has the numeric rules of settings that are to come.
+//!
 //! # Architecture invariant
 //!
 //! Everything here takes plain values. Only the binary and its launch module read the configuration, and nothing reads the
@@ -22,6 +24,7 @@ pub mod kv;
 pub mod model;
 pub mod runner;
 pub mod sampling;
+pub mod sizing;
 pub mod text;
 pub mod weights;
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::shapes::Shape;
 
-/// The settings of a shape, or why it is refused. Written as JSON it is the same on every machine: paths are sorted, and
-/// floats have the fewest digits that give them back.
+/// The settings of a shape, or why it is refused. Written as JSON it is the same on every machine: paths are sorted,
+/// and floats have the fewest digits that give them back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Document {

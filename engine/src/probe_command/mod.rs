@@ -1,9 +1,10 @@
 //! `engine config probe`: do the settings of known launches still come out as they did?
 //!
-//! A *shape* is a command line with what is declared of machine and model. Its *document* is what the settings resolve to, or
-//! the refusal. Nothing is loaded and neither environment nor machine is looked at, so a document has the same bytes anywhere.
-//! A refusal names everything at fault, as [`kitbag::Loader`] words it; a command of clap stops at the first unknown flag.
-//! The documents of all shapes are committed in `engine/probe/baseline`; a change of a rule or default shows there in review.
+//! A *shape* is a command line with what is declared of machine and model. Its *document* is what the settings resolve
+//! to, or the refusal. Nothing is loaded and neither environment nor machine is looked at, so a document has the same
+//! bytes anywhere. A refusal names everything at fault, as [`kitbag::Loader`] words it; a command of clap stops at the
+//! first unknown flag. The documents of all shapes are committed in `engine/probe/baseline`; a change of a rule or
+//! default shows there in review.
 
 mod baseline;
 mod document;
