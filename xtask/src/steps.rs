@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
     Step { name: "doctests", about: "Rust code in documentation", run: doctests },
     Step { name: "rustdoc", about: "documentation builds without a warning", run: rustdoc },
     Step { name: "settings", about: "docs/config is what the engine's settings say", run: config_docs::check },
+    Step { name: "census", about: "code reads every leaf of the engine's settings", run: census },
     Step { name: "docs", about: "shell commands in README and docs", run: docs::check },
 ];
 
@@ -107,6 +108,12 @@ fn doctests() -> Outcome {
 
 fn rustdoc() -> Outcome {
     run_command(cargo("doc --workspace --all-features --no-deps --quiet").env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn census() -> Outcome {
+    run_command(&mut cargo(
+        "run --quiet -p kitbag-census -- unread -p engine -p engine-config --leaves docs/config/leaves.txt",
+    ))
 }
 
 #[cfg(test)]

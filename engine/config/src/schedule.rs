@@ -19,7 +19,9 @@ pub struct Schedule {
     #[config(default = 512, range = 1..=65_536)]
     pub chunked_prefill_size: usize,
     /// Tokens whose keys and values fit into memory at the same time, over all requests.
-    #[config(default = 8192, range = 1..)]
+    ///
+    /// The engine reads what follows from it, the pages of the pool.
+    #[config(default = 8192, range = 1.., resolution_only)]
     pub max_total_tokens: usize,
 }
 
