@@ -152,6 +152,7 @@ mod tests {
         assert_eq!(fitted(&wanted, 10, 1, 1), [1, 2, 4, 8, 10]);
         assert_eq!(fitted(&wanted, 12, 1, 1), [1, 2, 4, 8, 12]);
         assert_eq!(fitted(&wanted, 0, 1, 1), [0; 0]);
+        assert_eq!(fitted(&[4, 8], 1, 1, 1), [1]);
         assert_eq!(fitted(&wanted, 24, 1, 8), [8, 16, 24]);
         assert_eq!(fitted(&wanted, 24, 4, 8), [2, 4, 8, 12, 16, 24]);
         assert_eq!(fitted(&wanted, 10, 1, 4), [4, 8], "the rows too have to be aligned");

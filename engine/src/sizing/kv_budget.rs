@@ -116,6 +116,7 @@ mod tests {
         // 64 − 80 · 0.25
         assert_eq!(kv_bytes(memory, 0.75), Ok(44 * GIB));
         assert_eq!(kv_bytes(memory, 1.0), Ok(64 * GIB));
+        assert_eq!(kv_bytes(Memory { free_before: 8, free_after: 1, multimodal: 0 }, 1.0), Ok(1));
         assert_eq!(kv_bytes(Memory { multimodal: 4 * GIB, ..memory }, 0.75), Ok(40 * GIB));
     }
 

@@ -178,6 +178,8 @@ mod tests {
             (decode(32, 1), 2048),
             (decode(0, 0), 2048),
             (decode(1024, 4), 4096),
+            (decode(0, 2049), 2049),
+            (decode(2049, 0), 2049),
         ];
         for (step, tokens) in table {
             assert_eq!(step.activation_tokens(), tokens, "{step:?}");
@@ -192,6 +194,8 @@ mod tests {
             // 2 · 256 + 3 · 256 · 8
             (Graphs { attention_groups: Some(8), ..graphs(256) }, 512 + 6144),
             (Graphs { attention_groups: Some(8), ..graphs(300) }, 600 + 7200),
+            // 2 · 301 + 1.5 · 3 · 301 · 8
+            (Graphs { attention_groups: Some(8), ..graphs(301) }, 602 + 10_836),
             // 2 · 512 + 1.5 · 3 · 512 · 8
             (Graphs { attention_groups: Some(8), ..graphs(512) }, 1024 + 18_432),
             (Graphs { prefill_buckets: 58, ..graphs(8) }, 16 + 464),
@@ -223,6 +227,8 @@ mod tests {
         // 10240 of 81920, although 3728 would do; not so at 60 GiB, 3728 of 61440: 0.9393…
         assert_eq!(of(80, 2048, 1, 8), expect(10_240, "0.875"));
         assert_eq!(of(60, 2048, 1, 8), expect(3728, "0.939"));
+        // 10240 of 62464: 0.8360…
+        assert_eq!(of(61, 2048, 1, 8), expect(10_240, "0.836"));
         let deepep = Reserve { uses_deepep: true, ..PLAIN };
         assert_eq!(memory_fraction(Some(80 * GIB), deepep).unwrap().to_string(), "0.85");
         assert_eq!(memory_fraction(None, deepep).unwrap().to_string(), "0.95");
