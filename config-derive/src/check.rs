@@ -28,6 +28,7 @@ pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
     unknown_inputs(schema, &leaves, errors);
     cycles(&leaves, errors);
     hotter_inputs(&leaves, errors);
+    bared_secrets(&leaves, errors);
 }
 
 fn collect<'a>(namespace: &'a Namespace, leaves: &mut Vec<&'a Leaf>) {
@@ -180,6 +181,22 @@ fn hotter_inputs(leaves: &[&Leaf], errors: &mut Accumulator) {
                 let text = format!(
                     "`{}` is fixed at launch, but its rule reads `{path}`, which is `hot`; declare `{}` as derived, or mark it `hot`",
                     leaf.path, leaf.path
+                );
+                fault(errors, span, text);
+            }
+        }
+    }
+}
+
+/// What follows from a secret is shown like any other value, unless its type says that it is secret too.
+fn bared_secrets(leaves: &[&Leaf], errors: &mut Accumulator) {
+    for leaf in leaves.iter().filter(|leaf| !crate::lower::is_secret(&leaf.ty)) {
+        let Start::Computed(function) = &leaf.start else { continue };
+        for (path, span) in function.leaf_paths() {
+            if leaves.iter().any(|input| input.path == path && input.secret) {
+                let text = format!(
+                    "`{}` is computed from the secret `{path}`; give it a type `kitbag::Secret<..>`",
+                    leaf.path
                 );
                 fault(errors, span, text);
             }

@@ -435,15 +435,15 @@ fn lower_deprecated(since: Option<&LitStr>, remove_in: Option<&LitStr>) -> Depre
     Deprecated { since: since.map(LitStr::value).unwrap_or_default(), remove_in: remove_in.map(LitStr::value) }
 }
 
-/// `Secret<…>` or `Option<Secret<…>>`, as far as can be told from the words.
-fn is_secret(ty: &Type) -> bool {
+/// `Secret<…>`, alone or in an `Option`, a list or a map, as far as can be told from the words.
+pub(crate) fn is_secret(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };
     if last.ident == "Secret" {
         return true;
     }
     let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
-    last.ident == "Option"
+    ["Option", "Vec", "BTreeMap"].iter().any(|name| last.ident == name)
         && arguments
             .args
             .iter()

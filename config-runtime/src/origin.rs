@@ -112,11 +112,11 @@ impl fmt::Display for Origin {
             Self::Flag { flag } => f.write_str(flag),
             Self::Snapshot { origin } => write!(f, "{}{origin}", Self::RECEIVED),
             Self::Test => f.write_str("test"),
-            Self::LoadTime { why, location } => write!(f, "load time \"{why}\" ({location})"),
-            Self::Child { name, location } => write!(f, "child \"{name}\" ({location})"),
-            Self::Permanent { why, location } => write!(f, "permanent override \"{why}\" ({location})"),
-            Self::Scope { why, location } => write!(f, "scoped override \"{why}\" ({location})"),
-            Self::Override { layer, why, location } => write!(f, "override {layer} \"{why}\" ({location})"),
+            Self::LoadTime { why, location } => write!(f, "load time {why:?} ({location})"),
+            Self::Child { name, location } => write!(f, "child {name:?} ({location})"),
+            Self::Permanent { why, location } => write!(f, "permanent override {why:?} ({location})"),
+            Self::Scope { why, location } => write!(f, "scoped override {why:?} ({location})"),
+            Self::Override { layer, why, location } => write!(f, "override {layer} {why:?} ({location})"),
         }
     }
 }

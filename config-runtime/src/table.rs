@@ -102,6 +102,9 @@ impl Entry {
     }
 
     pub(crate) fn check_range(&self, value: &Erased) -> Result<(), String> {
+        if !value.is_valid() {
+            return Err(format!("expected {}, found {}", (self.info.ops.expected)(), value.to_value()));
+        }
         if let (Some(in_range), Some(range)) = (self.info.ops.in_range, self.info.range)
             && !in_range(value)
         {

@@ -135,6 +135,13 @@ impl<S: ConfigNamespaces> Context<S> {
             }
         }
         errors.check(())?;
+        let is_set = lock(&self.0.state)
+            .layers
+            .iter()
+            .any(|layer| layer.kind == Kind::Permanent && layer.edit.iter().any(|(index, _)| ended.contains(index)));
+        if !is_set {
+            return Ok(());
+        }
         self.0.commit(|draft, _| {
             remove_permanent(&mut draft.layers, |index| ended.contains(&index));
             let what = format!("end of permanent overrides \"{why}\"");
@@ -155,7 +162,10 @@ impl<S: ConfigNamespaces> Context<S> {
         }
     }
 
-    /// Has every permanent override handed to `persist` before it becomes visible; an error refuses the override.
+    /// Has all permanent overrides handed to `persist` before a new one becomes visible; an error refuses it.
+    ///
+    /// Write them with [`toml_line`](crate::export::toml_line), and the text is a file that the loader reads. Secrets are
+    /// not handed over.
     pub fn persist_with(
         &self,
         persist: impl Fn(&[(&'static str, Value)]) -> Result<(), String> + Send + Sync + 'static,

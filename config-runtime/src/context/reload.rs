@@ -116,21 +116,22 @@ impl<S: ConfigNamespaces> Context<S> {
     /// after a failure the settings stay as they were. Ends when the guard or the context is dropped.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system gives no thread, or this context is a child, which follows its parent.
     pub fn watch(
         &self,
         loader: Loader<S>,
         interval: Duration,
         report: impl FnMut(Result<Vec<&'static str>, Errors>) + Send + 'static,
     ) -> std::io::Result<Watch> {
+        self.refuse_child("watch").map_err(std::io::Error::other)?;
         let (stop, stopped) = mpsc::channel();
         let files = loader.files();
-        // Looked at before this returns: what changes from now on is a change, however late the thread starts.
-        let first = look(&files);
-        let watcher = Watcher { context: Arc::downgrade(&self.0), files, loader, report };
+        // Looked at before this returns: what is emptied from now on is noticed, however late the thread starts.
+        let whole = look(&files);
+        let watcher = Watcher { context: Arc::downgrade(&self.0), files, whole, loader, report, reported: None };
         let thread = std::thread::Builder::new()
             .name("config-watch".to_owned())
-            .spawn(move || watcher.run(first, interval, &stopped))?;
+            .spawn(move || watcher.run(interval, &stopped))?;
         Ok(Watch { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -138,44 +139,62 @@ impl<S: ConfigNamespaces> Context<S> {
 struct Watcher<S: ConfigNamespaces, F> {
     context: Weak<Inner<S>>,
     loader: Loader<S>,
-    /// Files named by the last record that could be read, includes too.
+    /// Files that the loader reads, includes and those it failed to read too.
     files: Vec<PathBuf>,
+    /// What they held when they were last taken over.
+    whole: Vec<(PathBuf, Look)>,
     report: F,
+    /// The failure that was reported last, so that it is reported once.
+    reported: Option<Errors>,
 }
 
 impl<S: ConfigNamespaces, F: FnMut(Result<Vec<&'static str>, Errors>)> Watcher<S, F> {
-    fn run(mut self, mut applied: Vec<Look>, interval: Duration, stopped: &mpsc::Receiver<()>) {
-        let mut last = applied.clone();
+    fn run(mut self, interval: Duration, stopped: &mpsc::Receiver<()>) {
+        // What was loaded may be older than the files are now, so the first look is a change.
+        let mut taken: Option<Vec<(PathBuf, Look)>> = None;
+        let mut last = Vec::new();
         while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
             let found = look(&self.files);
             // A file still being written differs from one look to the next.
             let at_rest = found == last;
             last.clone_from(&found);
-            if found == applied || !at_rest {
+            if !at_rest || taken.as_ref() == Some(&found) {
                 continue;
             }
             let Some(inner) = self.context.upgrade() else { return };
-            let result = match self.emptied(&applied, &found) {
+            let result = match self.emptied(&found) {
                 Some(errors) => Err(errors),
                 None => Context(inner).reload(&self.loader),
             };
-            applied = found;
+            let files = self.loader.files();
+            // Files that have come to be read were not looked at before they were read: they count as not taken yet.
+            taken = (files == self.files).then(|| found.clone());
+            self.files = files;
             if result.is_ok() {
-                self.files = self.loader.files();
-                applied = look(&self.files);
-                last.clone_from(&applied);
+                self.whole = found;
             }
-            if !matches!(&result, Ok(changed) if changed.is_empty()) {
-                (self.report)(result);
-            }
+            self.tell(result);
+        }
+    }
+
+    fn tell(&mut self, result: Result<Vec<&'static str>, Errors>) {
+        let failure = result.as_ref().err().cloned();
+        let is_news = match &result {
+            Ok(changed) => !changed.is_empty(),
+            Err(errors) => self.reported.as_ref() != Some(errors),
+        };
+        self.reported = failure;
+        if is_news {
+            // A panic of the program's function has been printed by the panic hook; the watch goes on.
+            let _ = crate::guard::catch(|| (self.report)(result));
         }
     }
 
     /// A file that held something and is empty now was cut off by its writer: many first empty a file, then fill it.
-    fn emptied(&self, before: &[Look], now: &[Look]) -> Option<Errors> {
+    fn emptied(&self, now: &[(PathBuf, Look)]) -> Option<Errors> {
         let mut errors = Errors::default();
-        for ((file, before), now) in self.files.iter().zip(before).zip(now) {
-            if matches!((before, now), (Look::Content(_), Look::Empty)) {
+        for (file, _) in now.iter().filter(|(_, look)| *look == Look::Empty) {
+            if self.whole.iter().any(|(before, look)| before == file && matches!(look, Look::Content(_))) {
                 let problem = "the file is empty, which is taken for half-written; nothing is reloaded";
                 errors.push(ConfigError::new(problem).at(file.display()));
             }
@@ -192,7 +211,7 @@ enum Look {
     Unreadable(std::io::ErrorKind),
 }
 
-fn look(files: &[PathBuf]) -> Vec<Look> {
+fn look(files: &[PathBuf]) -> Vec<(PathBuf, Look)> {
     let one = |file: &PathBuf| match std::fs::read(file) {
         Ok(content) if content.trim_ascii().is_empty() => Look::Empty,
         Ok(content) => {
@@ -202,7 +221,7 @@ fn look(files: &[PathBuf]) -> Vec<Look> {
         }
         Err(error) => Look::Unreadable(error.kind()),
     };
-    files.iter().map(one).collect()
+    files.iter().map(|file| (file.clone(), one(file))).collect()
 }
 
 /// Guard of [`Context::watch`]; dropping it ends the watch and waits for its thread.

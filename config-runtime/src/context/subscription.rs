@@ -150,14 +150,21 @@ impl<S: ConfigNamespaces> Subscription<S> {
     /// The newest epoch, if it is not yet acknowledged; waits for one for at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Option<Update<S>> {
         let inner = self.context.upgrade()?;
-        let deadline = Instant::now() + timeout;
+        // A time-out too far to be a point in time is none.
+        let deadline = Instant::now().checked_add(timeout);
         let mut list = lock(&inner.subscribers.list);
         loop {
             if let Some(update) = self.update(&inner) {
                 return Some(update);
             }
-            let left = deadline.checked_duration_since(Instant::now())?;
-            list = inner.subscribers.told.wait_timeout(list, left).unwrap_or_else(PoisonError::into_inner).0;
+            let told = &inner.subscribers.told;
+            list = match deadline {
+                Some(deadline) => {
+                    let left = deadline.checked_duration_since(Instant::now())?;
+                    told.wait_timeout(list, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => told.wait(list).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
@@ -176,11 +183,16 @@ impl<S: ConfigNamespaces> Subscription<S> {
         if inner.current.number() == self.seen.number {
             return None;
         }
-        Some(Update { old: Arc::clone(&self.seen), new: inner.current.load() })
+        let context = Weak::clone(&self.context);
+        Some(Update { context, old: Arc::clone(&self.seen), new: inner.current.load() })
     }
 
-    /// Says that everything up to this update is applied.
+    /// Says that everything up to this update is applied. An update of another context says nothing of this one and is
+    /// not counted.
     pub fn acknowledge(&mut self, update: &Update<S>) {
+        if !Weak::ptr_eq(&self.context, &update.context) {
+            return;
+        }
         self.seen = Arc::clone(&update.new);
         let Some(inner) = self.context.upgrade() else { return };
         inner.subscribers.with(self.id, |member| member.applied = member.applied.max(update.new.number));
@@ -210,6 +222,7 @@ impl<S: ConfigNamespaces> fmt::Debug for Subscription<S> {
 
 /// What a subscriber is told: the newest epoch, and what changed since it last acknowledged.
 pub struct Update<S: ConfigNamespaces> {
+    context: Weak<Inner<S>>,
     old: Arc<Epoch<S>>,
     new: Arc<Epoch<S>>,
 }

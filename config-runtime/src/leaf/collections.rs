@@ -37,6 +37,10 @@ impl<T: Leaf> Leaf for Option<T> {
         T::fault(value)
     }
 
+    fn is_valid(&self) -> bool {
+        self.as_ref().is_none_or(T::is_valid)
+    }
+
     fn to_value(&self) -> Value {
         match self {
             Some(value) => value.to_value(),
@@ -121,6 +125,10 @@ impl<T: Leaf> Leaf for Vec<T> {
         Some(format!("entry {}: {inner}", position + 1))
     }
 
+    fn is_valid(&self) -> bool {
+        self.iter().all(T::is_valid)
+    }
+
     fn to_value(&self) -> Value {
         Value::List(self.iter().map(T::to_value).collect())
     }
@@ -185,6 +193,10 @@ impl<T: Leaf> Leaf for BTreeMap<String, T> {
         let inner =
             T::fault(entry).unwrap_or_else(|| format!("expected {}, found {}", T::expected(), entry.describe()));
         Some(format!("`{key}`: {inner}"))
+    }
+
+    fn is_valid(&self) -> bool {
+        self.values().all(T::is_valid)
     }
 
     fn to_value(&self) -> Value {

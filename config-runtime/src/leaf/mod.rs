@@ -90,6 +90,12 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether a value made by the program is one that sources could give: a float must be finite.
+    #[must_use]
+    fn is_valid(&self) -> bool {
+        true
+    }
+
     /// What is wrong inside a file's value that was refused, for messages: a list names the entry at fault.
     #[must_use]
     fn fault(_: &Value) -> Option<String> {
@@ -140,6 +146,8 @@ pub trait AnyLeaf: Any + fmt::Debug + Send + Sync {
     fn to_value(&self) -> Value;
     /// For a child process.
     fn to_raw_value(&self) -> Value;
+    /// Whether sources could give it.
+    fn is_valid(&self) -> bool;
     /// Equal in type and value.
     fn same(&self, other: &dyn AnyLeaf) -> bool;
 }
@@ -151,6 +159,10 @@ impl<T: Leaf> AnyLeaf for T {
 
     fn to_raw_value(&self) -> Value {
         Leaf::to_raw_value(self)
+    }
+
+    fn is_valid(&self) -> bool {
+        Leaf::is_valid(self)
     }
 
     fn same(&self, other: &dyn AnyLeaf) -> bool {

@@ -129,6 +129,10 @@ macro_rules! floats {
                 }
             }
 
+            fn is_valid(&self) -> bool {
+                self.is_finite()
+            }
+
             fn to_value(&self) -> Value {
                 // Through the shortest text, so that an `f32` of 0.1 shows as 0.1 and not as 0.10000000149.
                 Value::Float(self.to_string().parse().unwrap_or_else(|_| f64::from(*self)))

@@ -77,6 +77,10 @@ impl<T: Leaf> Leaf for Secret<T> {
         true
     }
 
+    fn is_valid(&self) -> bool {
+        self.0.is_valid()
+    }
+
     fn shape() -> Shape {
         T::shape()
     }

@@ -22,7 +22,13 @@ pub(crate) fn profile_variable(table: &Table) -> Option<String> {
 pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates: &mut Candidates) {
     let prefix = table.env_prefix.map(|prefix| format!("{prefix}_"));
     for (name, value) in variables {
-        let Some(name) = name.to_str() else { continue };
+        let Some(name) = name.to_str() else {
+            let shown = name.to_string_lossy();
+            if prefix.as_ref().is_some_and(|prefix| shown.starts_with(prefix.as_str())) {
+                candidates.errors.push(ConfigError::new("no setting has this environment variable").at(shown));
+            }
+            continue;
+        };
         // A leaf may have a variable of its own name, outside the prefix.
         let under_prefix = prefix.as_ref().is_some_and(|prefix| name.starts_with(prefix.as_str()));
         if !under_prefix && table.name_of_variable(name).is_none() {

@@ -284,3 +284,15 @@ fn a_pin_says_which_epoch_it_is() {
     let _guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
     assert_eq!((before.epoch(), cfg.pin().epoch(), cfg.epoch()), (0, 1, 1));
 }
+
+#[test]
+fn an_override_gives_only_what_a_source_could_give() {
+    let cfg = Args::for_test(|_| {});
+    let errors = cfg.override_with("a\nb", |o| o.service().temperature(f32::NAN)).unwrap_err().to_string();
+    assert!(
+        errors.contains("service.temperature: expected a number, found NaN") && errors.contains("\"a\\nb\""),
+        "{errors}"
+    );
+    cfg.end_permanent("nothing to end", &["schedule.chunk"]).unwrap();
+    assert_eq!((cfg.epoch(), cfg.history().len()), (0, 0));
+}

@@ -356,3 +356,51 @@ fn an_admin_sets_by_name_and_takes_back() {
     assert_eq!((chunk(&cfg), *cfg.pin().service().temperature()), (100, 1.5));
     assert!(cfg.end_permanent("admin", &["schedule.chnk"]).is_err());
 }
+
+#[test]
+fn a_watch_takes_what_changed_before_it_and_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, other) = (folder.path().join("app.toml"), folder.path().join("other.toml"));
+    rename_save(&file, "[schedule]\nchunk = 1");
+    let loader = Args::loader().facts(Facts::for_test()).file(&file);
+    let cfg = loader.clone().load().unwrap();
+    // Changed between load and watch.
+    rename_save(&file, "[schedule]\nchunk = 2");
+    let (sender, reports) = mpsc::channel::<Result<Vec<&'static str>, Errors>>();
+    let mut first = true;
+    let _watch = cfg
+        .watch(loader, Duration::from_millis(2), move |report| {
+            let _ = sender.send(report);
+            assert!(!std::mem::take(&mut first), "a panic in the program's function does not end the watch");
+        })
+        .unwrap();
+    assert_eq!(reports.recv_timeout(LONG).unwrap().unwrap(), ["schedule.chunk"]);
+    assert_eq!(chunk(&cfg), 2);
+    // A new include that is missing, then there.
+    rename_save(&file, "include = \"other.toml\"\n[schedule]\nchunk = 3");
+    assert!(reports.recv_timeout(LONG).unwrap().unwrap_err().to_string().contains("other.toml"));
+    assert_eq!(chunk(&cfg), 2);
+    rename_save(&other, "[service]\ntemperature = 0.5");
+    assert_eq!(reports.recv_timeout(LONG).unwrap().unwrap(), ["schedule.chunk", "service.temperature"]);
+    rename_save(&other, "[service]\ntemperature = 1.5");
+    assert_eq!(reports.recv_timeout(LONG).unwrap().unwrap(), ["service.temperature"]);
+    assert!(reports.recv_timeout(Duration::from_millis(50)).is_err(), "each is reported once");
+    let child = cfg.child("child", |_| {}).unwrap();
+    let refused = child.watch(Args::loader(), LONG, |_| {}).unwrap_err().to_string();
+    assert!(refused.contains("watch the parent"), "{refused}");
+}
+
+#[test]
+fn odd_times_and_strangers_updates() {
+    let (cfg, other) = (loader("").load().unwrap(), loader("").load().unwrap());
+    let (mut mine, mut theirs) = (cfg.subscribe("mine"), other.subscribe("theirs"));
+    for cfg in [&cfg, &other] {
+        cfg.override_permanently("x", |o| o.schedule().chunk(9)).unwrap();
+    }
+    let strange = theirs.wait(Duration::MAX).expect("told");
+    mine.acknowledge(&strange);
+    assert_eq!(cfg.wait_applied(1, Duration::ZERO).unwrap_err(), ["mine"]);
+    let update = mine.wait(Duration::MAX).expect("told");
+    mine.acknowledge(&update);
+    cfg.wait_applied(1, Duration::MAX).unwrap();
+}

@@ -1,6 +1,7 @@
 use kitbag::{ConfigNamespaces, Secret};
 
 #[derive(ConfigNamespaces)]
+#[config(derived(store.copy: String = copy(store.password)))]
 struct Args {
     /// In the clear.
     #[config(ns = "store", secret)]
@@ -8,6 +9,13 @@ struct Args {
     /// With a default.
     #[config(ns = "store", default = "hunter2")]
     password: Secret<String>,
+    /// Several, which is fine.
+    #[config(ns = "store", secret)]
+    keys: Vec<Secret<String>>,
+}
+
+fn copy(password: &Secret<String>) -> String {
+    password.expose().clone()
 }
 
 fn main() {}
