@@ -43,7 +43,6 @@ struct Policy {
     licences: HashSet<String>,
     /// Crates with a licence of their own that is allowed for them only.
     exceptions: Vec<(String, HashSet<String>)>,
-    registries: HashSet<String>,
 }
 
 impl Policy {
@@ -54,15 +53,13 @@ impl Policy {
             let name = exception["crate"].as_str().unwrap_or_default().to_owned();
             (name, strings(&exception["allow"]))
         });
-        Ok(Self {
-            licences: strings(&table["licenses"]["allow"]),
-            exceptions: exceptions.collect(),
-            registries: strings(&table["sources"]["allow-registry"]),
-        })
+        Ok(Self { licences: strings(&table["licenses"]["allow"]), exceptions: exceptions.collect() })
     }
 
     fn faults(&self, packages: &[Value]) -> Vec<String> {
         let mut faults = Vec::new();
+        // One registry, whichever cargo is set up with.
+        let registry = packages.iter().find_map(|package| package["source"].as_str()?.strip_prefix("registry+"));
         for package in packages {
             let text = |key: &str| package[key].as_str().unwrap_or_default();
             let (name, licence) = (text("name"), text("license"));
@@ -74,7 +71,7 @@ impl Policy {
             }
             // A package of this workspace has no source.
             if let Some(source) = package["source"].as_str()
-                && !source.strip_prefix("registry+").is_some_and(|registry| self.registries.contains(registry))
+                && source.strip_prefix("registry+").is_none_or(|source| Some(source) != registry)
             {
                 faults.push(format!("{name} {}: source `{source}` is not allowed", text("version")));
             }
@@ -104,7 +101,6 @@ mod tests {
         let policy = Policy {
             licences: set(&["MIT"]),
             exceptions: vec![("odd".to_owned(), set(&["MPL-2.0"])), ("gone".to_owned(), set(&["MPL-2.0"]))],
-            registries: set(&["https://index"]),
         };
         let package = |name: &str, licence: &str, source: Option<&str>| json!({"name": name, "version": "1.0.0", "license": licence, "source": source});
         let faults = policy.faults(&[
@@ -114,8 +110,9 @@ mod tests {
             package("weak", "MPL-2.0", Some("registry+https://index")),
             package("unlicensed", "", None),
             package("forked", "MIT", Some("git+https://somewhere")),
+            package("elsewhere", "MIT", Some("registry+https://other")),
         ]);
         let about: Vec<_> = faults.iter().map(|fault| fault.split([' ', ':']).next().unwrap()).collect();
-        assert_eq!(about, ["weak", "unlicensed", "forked", "deny.toml"]);
+        assert_eq!(about, ["weak", "unlicensed", "forked", "elsewhere", "deny.toml"]);
     }
 }
