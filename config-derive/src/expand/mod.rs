@@ -8,6 +8,8 @@ mod namespace_struct;
 mod recording;
 mod root;
 mod setters;
+#[cfg(test)]
+mod snapshots;
 
 use darling::Error;
 use proc_macro2::TokenStream;
