@@ -28,6 +28,11 @@ impl<T> Published<T> {
         self.current.load()
     }
 
+    /// A short look at the current value, cheaper than holding on to it.
+    pub(crate) fn look<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+        self.current.look(read)
+    }
+
     /// Number of the current value, or of the one before while it is being replaced.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
@@ -54,6 +59,10 @@ impl<T> Cell<T> {
         self.0.load_full()
     }
 
+    fn look<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+        read(&self.0.load())
+    }
+
     fn store(&self, value: Arc<T>) {
         self.0.store(value);
     }
@@ -77,6 +86,10 @@ impl<T> Cell<T> {
     fn load(&self) -> Arc<T> {
         let newest = self.newest.load(Ordering::Acquire);
         Arc::clone(&self.values.lock().expect("no model panics while it holds the lock")[newest])
+    }
+
+    fn look<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+        read(&self.load())
     }
 
     fn store(&self, value: Arc<T>) {

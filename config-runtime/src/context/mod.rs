@@ -140,7 +140,8 @@ impl<S: ConfigNamespaces> Context<S> {
     #[must_use]
     pub fn value(&self, path: &str) -> Option<Value> {
         let index = self.0.shared.table.index(path)?;
-        Some(self.pinned().0.values[index].to_value())
+        let read = |epoch: &Epoch<S>| epoch.values[index].to_value();
+        Some(scope::overlaid(&self.0).map_or_else(|| self.0.current.look(read), |epoch| read(&epoch)))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each figure is the median of many samples.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use config_scale::Args;
 use kitbag::{ConfigNamespaces, Facts};
@@ -21,6 +21,46 @@ fn median(samples: usize, calls: u32, mut run: impl FnMut()) -> f64 {
         // The first sample warms caches.
         .skip(1)
         .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Milliseconds from the call of a reload, its file being settled, to the last of eight acknowledgements; the median.
+fn reload(samples: usize) -> f64 {
+    let path = std::env::temp_dir().join(format!("kitbag-bench-{}.toml", std::process::id()));
+    let write = |hidden: bool| {
+        let text = format!("[model]\nmodel_path = \"m\"\n[schedule]\ndisable_chunked_prefix_cache = {hidden}\n");
+        std::fs::write(&path, text).expect("a folder for temporary files");
+    };
+    write(false);
+    let loader = Args::loader().file(&path).facts(Facts::for_test());
+    let cfg = loader.clone().load().expect("valid");
+    let workers: Vec<_> = (0..8)
+        .map(|number| {
+            let mut subscription = cfg.subscribe(&format!("worker {number}"));
+            std::thread::spawn(move || {
+                while let Some(update) = subscription.wait(Duration::from_secs(1)) {
+                    black_box(update.pin());
+                    subscription.acknowledge(&update);
+                }
+            })
+        })
+        .collect();
+    let mut times: Vec<f64> = (0..samples)
+        .map(|sample| {
+            write(sample % 2 == 0);
+            let start = Instant::now();
+            cfg.reload(&loader).expect("valid");
+            cfg.wait_applied(cfg.epoch(), Duration::from_secs(5)).expect("all acknowledge");
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    drop(cfg);
+    for worker in workers {
+        worker.join().expect("a worker ends");
+    }
+    // A file that stays behind is a file for the system to remove.
+    let _ = std::fs::remove_file(&path);
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
@@ -68,4 +108,5 @@ fn main() {
             _ => println!("{name:<40} {nanos:>10.2} ns"),
         }
     }
+    println!("{:<40} {:>10.3} ms", "reload to the last of 8 acknowledgements", reload(41));
 }
