@@ -40,12 +40,14 @@ impl<S: ConfigNamespaces> Context<S> {
     /// # Ok::<(), kitbag::Errors>(())
     /// ```
     pub fn enter(&self) -> Entered {
-        let id = STACK.with_borrow_mut(|stack| {
+        // In a thread's last moments its list is gone: then nothing is current, as `current` says.
+        let id = STACK.try_with(|stack| {
+            let stack = &mut *stack.borrow_mut();
             stack.next += 1;
             stack.entered.push((stack.next, Box::new(self.clone())));
             stack.next
         });
-        Entered { id, thread: PhantomData }
+        Entered { id: id.unwrap_or_default(), thread: PhantomData }
     }
 
     /// The context of this schema that was entered last on this thread.
@@ -53,10 +55,11 @@ impl<S: ConfigNamespaces> Context<S> {
     /// # Errors
     /// There is none; it never falls back to defaults.
     pub fn current() -> Result<Self, Errors> {
-        let found = STACK.with_borrow(|stack| {
+        let found = STACK.try_with(|stack| {
+            let stack = stack.borrow();
             stack.entered.iter().rev().find_map(|(_, context)| context.downcast_ref::<Self>().cloned())
         });
-        found.ok_or_else(|| {
+        found.ok().flatten().ok_or_else(|| {
             let schema = std::any::type_name::<S>();
             let namespaces: Vec<_> = S::SCHEMA.children.iter().map(|namespace| namespace.path).collect();
             let problem = format!("nothing is published here for `{schema}` (namespaces {})", namespaces.join(", "));

@@ -18,7 +18,7 @@ use super::layer::{Before, Kind, Layer, Mode, solve};
 use super::overrides::collect;
 use super::{Context, Inner, lock};
 use crate::edit::ScopedOverride;
-use crate::error::Errors;
+use crate::error::{ConfigError, Errors};
 use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
@@ -69,7 +69,8 @@ fn address<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> *const () {
     Arc::as_ptr(inner).cast()
 }
 
-fn enter<S: ConfigNamespaces>(state: &Arc<ScopeState<S>>) -> Entry {
+/// Puts a scope in force on this thread; `None` in a thread's last moments, when its list is gone.
+fn enter<S: ConfigNamespaces>(state: &Arc<ScopeState<S>>) -> Option<Entry> {
     let entry = number();
     let frame = Frame {
         entry,
@@ -77,8 +78,8 @@ fn enter<S: ConfigNamespaces>(state: &Arc<ScopeState<S>>) -> Entry {
         context: state.context.as_ptr().cast(),
         state: Box::new(Arc::clone(state)),
     };
-    FRAMES.with_borrow_mut(|frames| frames.push(frame));
-    Entry(entry)
+    FRAMES.try_with(|frames| frames.borrow_mut().push(frame)).ok()?;
+    Some(Entry(entry))
 }
 
 /// Takes a frame away when dropped, also while panicking.
@@ -164,7 +165,7 @@ impl<S: ConfigNamespaces> Context<S> {
     /// be dropped in any order. Changes of the context show through unless shadowed.
     ///
     /// # Errors
-    /// A value out of range or a broken cross-field rule.
+    /// A value out of range, a broken cross-field rule, or the thread is ending.
     #[track_caller]
     pub fn override_thread(
         &self,
@@ -172,7 +173,8 @@ impl<S: ConfigNamespaces> Context<S> {
         set: impl FnOnce(&mut S::Setters<ScopedOverride>),
     ) -> Result<ThreadOverride, Errors> {
         let state = self.scope_state(why, Location::caller(), collect::<S, _>(set))?;
-        Ok(ThreadOverride { entry: enter(&state), thread: PhantomData })
+        let ending = || ConfigError::new("this thread is ending, so nothing can be overridden for it").at(why);
+        Ok(ThreadOverride { entry: enter(&state).ok_or_else(ending)?, thread: PhantomData })
     }
 
     /// Overrides `hot` leaves while `future` runs, on whatever thread it is polled; seen by [`pin`](Self::pin).
@@ -243,7 +245,7 @@ impl<S: ConfigNamespaces, F: Future> Future for Scoped<S, F> {
 
     fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let _entries: Vec<_> = this.states.iter().map(enter).collect();
+        let _entries: Vec<_> = this.states.iter().filter_map(enter).collect();
         this.future.poll(task)
     }
 }

@@ -30,13 +30,15 @@ struct Mark;
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        let is_last = COMMITTING.with_borrow_mut(|committing| {
+        // While the thread ends its lists may be gone already; nothing was noted there then.
+        let is_last = COMMITTING.try_with(|committing| {
+            let mut committing = committing.borrow_mut();
             committing.pop();
             committing.is_empty()
         });
-        if is_last {
+        if is_last == Ok(true) {
             // Taken out first: what runs may put something off itself.
-            for act in DEFERRED.with_borrow_mut(std::mem::take) {
+            for act in DEFERRED.try_with(std::cell::RefCell::take).unwrap_or_default() {
                 act();
             }
         }
@@ -57,12 +59,14 @@ impl Shared {
             return Err(ConfigError::new(problem).hint(Some(hint)).into());
         }
         let guard = lock(&self.commit);
-        COMMITTING.with_borrow_mut(|committing| committing.push(std::ptr::from_ref(self)));
+        // As above: without the mark a veto that changes the context would wait for itself, but only in a thread's last
+        // moments.
+        let _ = COMMITTING.try_with(|committing| committing.borrow_mut().push(std::ptr::from_ref(self)));
         Ok(Turn { _lock: guard, _mark: Mark })
     }
 }
 
 /// Runs `act` when the commit in the middle of which this thread is has ended.
 pub(super) fn defer(act: Deferred) {
-    DEFERRED.with_borrow_mut(|deferred| deferred.push(act));
+    let _ = DEFERRED.try_with(|deferred| deferred.borrow_mut().push(act));
 }

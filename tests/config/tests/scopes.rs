@@ -214,3 +214,43 @@ fn the_current_context_is_what_was_entered() {
     drop(inner);
     assert!(Context::<Args>::current().is_err());
 }
+
+/// What a thread still does when its own lists are gone already.
+struct LastMoments(Context<Args>, Option<kitbag::Override<Args>>, std::sync::mpsc::Sender<(usize, String)>);
+
+impl Drop for LastMoments {
+    fn drop(&mut self) {
+        let cfg = &self.0;
+        let _entered = cfg.enter();
+        let current = Context::<Args>::current().is_err();
+        let refused = cfg.override_thread("last", |o| o.schedule().chunk(1)).err().map(|errors| errors.to_string());
+        drop(self.1.take());
+        let _late = cfg.override_with("late", |o| o.service().temperature(0.5));
+        let said = format!("{current} {}", refused.unwrap_or_default());
+        let _ = self.2.send((chunk(cfg), said));
+    }
+}
+
+#[test]
+fn a_threads_last_moments_are_no_trap() {
+    thread_local! {
+        static LAST: std::cell::RefCell<Option<LastMoments>> = const { std::cell::RefCell::new(None) };
+    }
+    let cfg = Args::for_test(|_| {});
+    let (sender, said) = std::sync::mpsc::channel();
+    std::thread::spawn({
+        let cfg = cfg.clone();
+        move || {
+            // Registered first, so that it is dropped after kitbag's lists, which are made by what follows.
+            LAST.with_borrow_mut(|last| *last = Some(LastMoments(cfg.clone(), None, sender)));
+            let guard = cfg.override_with("held", |o| o.schedule().chunk(7)).unwrap();
+            drop((cfg.enter(), cfg.override_thread("here", |o| o.schedule().chunk(8)).unwrap()));
+            LAST.with_borrow_mut(|last| last.as_mut().map(|last| last.1 = Some(guard)));
+        }
+    })
+    .join()
+    .unwrap();
+    let (value, text) = said.recv().unwrap();
+    assert_eq!((value, chunk(&cfg), *cfg.pin().service().temperature()), (512, 512, 0.0));
+    assert_eq!(text, "true configuration error: last: this thread is ending, so nothing can be overridden for it");
+}
