@@ -7,29 +7,31 @@ use std::process::Command;
 use crate::workspace::{Outcome, root};
 
 /// A schema of 543 settings may cost this much more than one of half of them.
-const MOST_GROWTH: f64 = 2.3;
+pub(crate) const MOST_GROWTH: f64 = 2.3;
 /// Each figure is the least of so many runs, since what else the machine does only adds; the peer, which takes minutes
 /// and is compared by a factor, has one.
 const RUNS: usize = 3;
 
 /// A crate that is compiled alone, its dependencies being there.
-struct Subject {
+pub(crate) struct Subject {
     package: &'static str,
     about: &'static str,
     generate: &'static [&'static str],
     dependencies: &'static str,
 }
 
-const SUBJECTS: [Subject; 3] = [
+/// The first half of each namespace, and all of it.
+pub(crate) const HALF_AND_FULL: [Subject; 2] = [
     Subject { package: "half", about: "kitbag, half of the fields", generate: &["--half"], dependencies: KITBAG },
     Subject { package: "full", about: "kitbag, all fields", generate: &[], dependencies: KITBAG },
-    Subject {
-        package: "peer",
-        about: "clap-derive and serde-derive, all fields",
-        generate: &["--peer"],
-        dependencies: PEERS,
-    },
 ];
+
+const PEER: Subject = Subject {
+    package: "peer",
+    about: "clap-derive and serde-derive, all fields",
+    generate: &["--peer"],
+    dependencies: PEERS,
+};
 
 const KITBAG: &str = "kitbag = { path = \"ROOT/config-runtime\" }";
 const PEERS: &str = "clap = { version = \"4.6\", features = [\"derive\"] }\n\
@@ -40,24 +42,19 @@ const WAYS: [(&str, &[&str]); 2] = [("check", &["check"]), ("release", &["build"
 
 /// Prints CPU seconds and ratios; fails if doubling the fields costs too much. Absolute times are never checked.
 pub(crate) fn run() -> Outcome {
+    let [half, full] = HALF_AND_FULL;
+    let subjects = [half, full, PEER];
     let folder = tempfile::tempdir()?;
-    let members: Vec<_> = SUBJECTS.iter().map(|subject| format!("{:?}", subject.package)).collect();
-    let workspace = format!("[workspace]\nresolver = \"3\"\nmembers = [{}]\n", members.join(", "));
-    fs::write(folder.path().join("Cargo.toml"), workspace)?;
-    // The versions that this workspace has, so that a comparison in a month compares the same.
-    fs::copy(root().join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
-    for subject in &SUBJECTS {
-        subject.write(folder.path())?;
-    }
-    let mut seconds = [[0.0; SUBJECTS.len()]; WAYS.len()];
+    write_workspace(folder.path(), &subjects)?;
+    let mut seconds = [[0.0; 3]; WAYS.len()];
     for ((way, arguments), row) in WAYS.iter().zip(&mut seconds) {
-        for (subject, cell) in SUBJECTS.iter().zip(row) {
+        for (subject, cell) in subjects.iter().zip(row) {
             eprintln!("{way}: {}", subject.about);
             *cell = subject.measure(folder.path(), arguments)?;
         }
     }
     println!("{:<42} {:>10} {:>10}", "CPU seconds of the crate alone", WAYS[0].0, WAYS[1].0);
-    for (index, subject) in SUBJECTS.iter().enumerate() {
+    for (index, subject) in subjects.iter().enumerate() {
         println!("{:<42} {:>10.2} {:>10.2}", subject.about, seconds[0][index], seconds[1][index]);
     }
     let ratio = |above: usize, below: usize| seconds.map(|row| row[above] / row[below]);
@@ -68,6 +65,16 @@ pub(crate) fn run() -> Outcome {
         Some(growth) => Err(format!("twice the fields cost {growth:.2} times as much, more than {MOST_GROWTH}").into()),
         None => Ok(()),
     }
+}
+
+/// Writes the crates and a workspace around them.
+pub(crate) fn write_workspace(folder: &Path, subjects: &[Subject]) -> Outcome {
+    let members: Vec<_> = subjects.iter().map(|subject| format!("{:?}", subject.package)).collect();
+    let workspace = format!("[workspace]\nresolver = \"3\"\nmembers = [{}]\n", members.join(", "));
+    fs::write(folder.join("Cargo.toml"), workspace)?;
+    // The versions that this workspace has, so that a comparison in a month compares the same.
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    subjects.iter().try_for_each(|subject| subject.write(folder))
 }
 
 impl Subject {
@@ -89,6 +96,13 @@ impl Subject {
 
     /// User and system seconds of rustc on this crate, without cargo's own.
     fn measure(&self, workspace: &Path, arguments: &[&str]) -> Outcome<f64> {
+        let compilation = self.compilation(workspace, arguments)?;
+        let runs = if self.dependencies == PEERS { 1 } else { RUNS };
+        (0..runs).try_fold(f64::INFINITY, |least, _| Ok(least.min(compilation.seconds()?)))
+    }
+
+    /// How rustc compiles this crate, once its dependencies are there.
+    pub(crate) fn compilation(&self, workspace: &Path, arguments: &[&str]) -> Outcome<Compilation> {
         let output = Command::new("cargo")
             .args(arguments)
             .args(["--verbose", "--lib", "--package", self.package])
@@ -109,17 +123,25 @@ impl Subject {
             .filter_map(|line| line.trim().strip_prefix("Running `")?.strip_suffix('`'))
             .find(|command| command.contains(&crate_name))
             .ok_or_else(|| format!("cargo did not say how it compiles {}", self.package))?;
-        let mut least = f64::INFINITY;
-        let runs = if self.dependencies == PEERS { 1 } else { RUNS };
-        for _ in 0..runs {
-            let before = children_seconds()?;
-            let compiled = Command::new("sh").arg("-c").arg(command).current_dir(workspace).output()?;
-            if !compiled.status.success() {
-                return Err(String::from_utf8_lossy(&compiled.stderr).into());
-            }
-            least = least.min(children_seconds()? - before);
+        Ok(Compilation { command: command.to_owned(), folder: workspace.to_owned() })
+    }
+}
+
+/// A command of rustc on one crate.
+pub(crate) struct Compilation {
+    command: String,
+    folder: PathBuf,
+}
+
+impl Compilation {
+    /// User and system seconds of one run.
+    pub(crate) fn seconds(&self) -> Outcome<f64> {
+        let before = children_seconds()?;
+        let compiled = Command::new("sh").arg("-c").arg(&self.command).current_dir(&self.folder).output()?;
+        if !compiled.status.success() {
+            return Err(String::from_utf8_lossy(&compiled.stderr).into());
         }
-        Ok(least)
+        Ok(children_seconds()? - before)
     }
 }
 

@@ -8,6 +8,7 @@ mod config_docs;
 mod cuda_tools;
 mod dependencies;
 mod docs;
+mod growth;
 mod invariants;
 mod licence;
 mod size;

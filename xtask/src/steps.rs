@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Outcome, cargo, root, run as run_command};
-use crate::{answer, config_docs, cuda_tools, dependencies, docs, invariants, text};
+use crate::{answer, config_docs, cuda_tools, dependencies, docs, growth, invariants, text};
 
 pub(crate) struct Step {
     name: &'static str,
@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
     Step { name: "rustdoc", about: "documentation builds without a warning", run: rustdoc },
     Step { name: "settings", about: "docs/config is what the engine's settings say", run: config_docs::check },
     Step { name: "census", about: "code reads every leaf of the engine's settings", run: census },
+    Step { name: "growth", about: "a schema twice as large costs about twice as much to check", run: growth::check },
     Step { name: "docs", about: "shell commands in README and docs", run: docs::check },
 ];
 
