@@ -50,6 +50,10 @@ DERIVED = {
     "model": [
         "/// Weights load while the engine starts.\n"
         "is_startup_weight_load_overlap: bool = derived::is_startup_weight_load_overlap(startup_weight_load_mode)",
+        "/// Weights come or go by the transfer engine.\n"
+        "transfer_engine_enabled: bool = derived::transfer_engine_enabled("
+        "remote_instance_weight_loader_start_seed_via_transfer_engine, load_format, "
+        "remote_instance_weight_loader_backend, modelexpress_config)",
     ],
     "parallel": [
         "/// Ranks that share an attention head's work.\n"
@@ -85,6 +89,17 @@ DERIVED = {
         "/// Tokens that a prefill buffer holds.\n"
         "plan.max_prefill_buffer_tokens: usize = derived::max_prefill_buffer_tokens(schedule.chunked_prefill_size, "
         "schedule.enable_dynamic_chunking, schedule.max_prefill_tokens, parallel.pp_size)",
+        "/// Tokens whose activations are reserved before graphs are captured.\n"
+        "plan.activation_tokens: usize = derived::activation_tokens(disagg.disaggregation_mode, "
+        "schedule.max_running_requests, exec.graph.cuda_graph_max_bs_decode, spec.speculative_num_draft_tokens, "
+        "schedule.chunked_prefill_size, schedule.max_prefill_tokens)",
+        "/// Memory reserved for activations, before the device is known.\n"
+        "plan.activation_reserve: ByteSize = derived::activation_reserve("
+        "plan.activation_tokens, parallel.tp_size, parallel.pp_size)",
+        "/// The draft's weights come or go by the transfer engine.\n"
+        "plan.draft_transfer_engine_enabled: bool = derived::draft_transfer_engine_enabled("
+        "spec.speculative_draft_load_format, model.remote_instance_weight_loader_start_seed_via_transfer_engine, "
+        "model.load_format, model.remote_instance_weight_loader_backend, model.modelexpress_config)",
         "/// Attention kernels of prefill.\n"
         "plan.prefill_attention: Option<AttentionBackend> = derived::attention("
         "exec.kernel.attention_backend, exec.kernel.prefill_attention_backend)",
@@ -136,6 +151,8 @@ TYPES = {
     # The candidate numbers of steps themselves, so that what follows from them is a function of settings alone.
     "speculative_adaptive_config": "Option<Vec<usize>>",
     "elastic_ep_backend": "Option<ElasticEpBackend>",
+    # The object itself instead of its JSON, so that what follows from its entries can be read.
+    "modelexpress_config": "Option<BTreeMap<String, String>>",
 }
 DEFAULTS = {"http2_initial_connection_window_size": '"1MiB"', "ep_num_redundant_experts": "0",
             "speculative_ngram_capacity": "10_000_000"}
@@ -417,7 +434,8 @@ def namespace_file(path, rows, choices, known, children):
 
 def root_file(tops, known, choices):
     parts, derived, rules = attributes("", known, ['env = "SCALE"'])
-    text = "//! Written by `generate.py`; edit that.\n\nuse kitbag::ConfigNamespaces;\n\n"
+    kitbag = "{ByteSize, ConfigNamespaces}" if any("ByteSize" in d for d in derived) else "ConfigNamespaces"
+    text = f"//! Written by `generate.py`; edit that.\n\nuse kitbag::{kitbag};\n\n"
     names = [n for n in ["AttentionBackend"] if any(n in d for d in derived)]
     text += "".join(f"use crate::choices::{n};\n" for n in names)
     modules = ["derived"] if derived else []

@@ -1,6 +1,6 @@
 //! Written by `generate.py`; edit that.
 
-use kitbag::ConfigNamespaces;
+use kitbag::{ByteSize, ConfigNamespaces};
 
 use crate::choices::AttentionBackend;
 use crate::derived;
@@ -27,6 +27,26 @@ use crate::derived::SharedExperts;
             schedule.enable_dynamic_chunking,
             schedule.max_prefill_tokens,
             parallel.pp_size
+        ),
+        /// Tokens whose activations are reserved before graphs are captured.
+        plan.activation_tokens: usize = derived::activation_tokens(
+            disagg.disaggregation_mode,
+            schedule.max_running_requests,
+            exec.graph.cuda_graph_max_bs_decode,
+            spec.speculative_num_draft_tokens,
+            schedule.chunked_prefill_size,
+            schedule.max_prefill_tokens
+        ),
+        /// Memory reserved for activations, before the device is known.
+        plan.activation_reserve: ByteSize =
+            derived::activation_reserve(plan.activation_tokens, parallel.tp_size, parallel.pp_size),
+        /// The draft's weights come or go by the transfer engine.
+        plan.draft_transfer_engine_enabled: bool = derived::draft_transfer_engine_enabled(
+            spec.speculative_draft_load_format,
+            model.remote_instance_weight_loader_start_seed_via_transfer_engine,
+            model.load_format,
+            model.remote_instance_weight_loader_backend,
+            model.modelexpress_config
         ),
         /// Attention kernels of prefill.
         plan.prefill_attention: Option<AttentionBackend> =

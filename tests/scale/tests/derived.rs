@@ -1,10 +1,15 @@
 //! Derived values against cases worked by hand, as they are read from a published context.
 
+use std::collections::BTreeMap;
+
 use config_scale::Args;
 use config_scale::args::ArgsSetters;
-use config_scale::choices::{AttentionBackend, EpJoinMode, MambaRadixCacheStrategy, StartupWeightLoadMode};
-use config_scale::derived::SharedExperts;
-use kitbag::{ConfigNamespaces, Context, TestKit};
+use config_scale::choices::{
+    AttentionBackend, DisaggregationRole, EpJoinMode, LoadFormat, MambaRadixCacheStrategy,
+    RemoteInstanceWeightLoaderBackend, StartupWeightLoadMode,
+};
+use config_scale::derived::{SharedExperts, activation_reserve_on, max_prefill_buffer_tokens};
+use kitbag::{ByteSize, Class, ConfigNamespaces, Context, LeafInfo, NamespaceInfo, Outstanding, TestKit};
 
 fn with(set: impl FnOnce(&mut ArgsSetters<TestKit>)) -> Context<Args> {
     Args::for_test(|o| {
@@ -224,4 +229,209 @@ fn draft_capacity_stays_what_it_was_at_launch() {
     let now = cfg.pin();
     assert_eq!(*now.spec().speculative_num_draft_tokens(), Some(8));
     assert_eq!(now.spec().max_speculative_num_draft_tokens(), launched);
+}
+
+#[test]
+fn capacity_is_that_of_a_launch_and_a_republish_is_none() {
+    let resolve = |steps: &str| {
+        let flags = ["scale", "--model-path=m", "--speculative-adaptive", "--speculative-adaptive-config", steps];
+        Args::loader().args(flags).resolve().expect("valid")
+    };
+    let capacity = |cfg: &Context<Args>| cfg.pin().spec().max_speculative_num_draft_tokens().expect("adaptive");
+    let first = resolve("2").publish();
+    assert_eq!(capacity(&first), 3);
+    // Buffers were built for 3; what the steps are now is another matter.
+    first.republish(resolve("4"), Outstanding::Drop).expect("valid");
+    assert_eq!(first.pin().spec().speculative_adaptive_config(), Some(&[4][..]));
+    assert_eq!(capacity(&first), 3);
+    assert_eq!(capacity(&resolve("4").publish()), 5);
+    assert_eq!(capacity(&resolve("6").publish()), 7);
+}
+
+/// Whether weights move by the transfer engine, by backend and the transport that `ModelExpress` is given: none, the
+/// transfer engine, another. For an engine that loads from a running one.
+const TRANSFERS: [(RemoteInstanceWeightLoaderBackend, [bool; 3]); 3] = [
+    (RemoteInstanceWeightLoaderBackend::Nccl, [false, false, false]),
+    (RemoteInstanceWeightLoaderBackend::TransferEngine, [true, true, true]),
+    (RemoteInstanceWeightLoaderBackend::Modelexpress, [false, true, false]),
+];
+
+#[test]
+fn transfers_between_engines() {
+    use LoadFormat::{Auto, RemoteInstance};
+    let transports = [None, Some("transfer_engine"), Some("nixl")];
+    // The target's format, the draft's own, and whether either model comes from a running engine.
+    let formats = [
+        (Auto, None, (false, false)),
+        (Auto, Some(RemoteInstance), (false, true)),
+        (Auto, Some(Auto), (false, false)),
+        (RemoteInstance, None, (true, true)),
+        (RemoteInstance, Some(RemoteInstance), (true, true)),
+        (RemoteInstance, Some(Auto), (true, false)),
+    ];
+    let (mut cases, mut targets, mut drafts) = (0, 0, 0);
+    for is_seed in [false, true] {
+        for (backend, by_transport) in TRANSFERS {
+            for (transport, moves) in transports.into_iter().zip(by_transport) {
+                for (target, draft, remote) in formats {
+                    let cfg = with(|o| {
+                        let mut model = o.model();
+                        model.load_format(target);
+                        model.remote_instance_weight_loader_start_seed_via_transfer_engine(is_seed);
+                        model.remote_instance_weight_loader_backend(backend);
+                        let entries = |name: &str| BTreeMap::from([("transport".to_owned(), name.to_owned())]);
+                        model.modelexpress_config(transport.map(entries));
+                        o.spec().speculative_draft_load_format(draft);
+                    });
+                    let now = cfg.pin();
+                    let found = (*now.model().transfer_engine_enabled(), *now.plan().draft_transfer_engine_enabled());
+                    // An engine that offers its weights needs it whatever it loads itself.
+                    let expected = (is_seed || remote.0 && moves, is_seed || remote.1 && moves);
+                    let case = format!("seed {is_seed}, {backend:?} {transport:?}, {target:?} {draft:?}");
+                    assert_eq!(found, expected, "{case}");
+                    // The draft's own context says of its model what the target said of it.
+                    let child = cfg.child("draft", |o| {
+                        o.model().load_format(draft.unwrap_or(target));
+                    });
+                    let child = child.expect("a valid draft").pin();
+                    assert_eq!(*child.model().transfer_engine_enabled(), expected.1, "{case}");
+                    (targets, drafts) = (targets + usize::from(found.0), drafts + usize::from(found.1));
+                    cases += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(cases, 108);
+    // Counted by hand: all 54 of a seed; of the others three formats of six, for four cells of nine.
+    assert_eq!((targets, drafts), (54 + 12, 54 + 12));
+}
+
+#[test]
+fn activation_reserves() {
+    use DisaggregationRole::{Decode, Null};
+    struct Launch {
+        role: DisaggregationRole,
+        chunk: i64,
+        max_prefill: usize,
+        running: Option<usize>,
+        draft: Option<usize>,
+        widths: (usize, usize),
+    }
+    const USUAL: Launch =
+        Launch { role: Null, chunk: 8192, max_prefill: 16384, running: None, draft: None, widths: (1, 1) };
+    // Worked by hand: MiB where memory is unknown or 20 GiB, and on 80 GiB. 512 + 1.5 · tokens + 128 · devices.
+    let launches = [
+        // 512 + 12288 + 128
+        (USUAL, 12_928, 12_928),
+        // 512 + 24576 + 128
+        (Launch { chunk: -1, ..USUAL }, 25_216, 25_216),
+        // 512 + 3072 + 128, of 2048 tokens at least
+        (Launch { chunk: -1, max_prefill: 1024, ..USUAL }, 3712, 10_240),
+        // 32 and 64 and 64 · 4 tokens are fewer than 2048
+        (Launch { role: Decode, running: Some(32), ..USUAL }, 3712, 10_240),
+        (Launch { role: Decode, ..USUAL }, 3712, 10_240),
+        (Launch { role: Decode, draft: Some(4), ..USUAL }, 3712, 10_240),
+        // 512 + 12288 + 2048
+        (Launch { widths: (8, 2), ..USUAL }, 14_848, 14_848),
+        // Beyond the floors: 1000 · 5 tokens make 512 + 7500 + 128; 64 · 50 make 512 + 4800 + 128.
+        (Launch { role: Decode, running: Some(1000), draft: Some(5), ..USUAL }, 8140, 10_240),
+        (Launch { role: Decode, draft: Some(50), ..USUAL }, 5440, 10_240),
+    ];
+    let mib = |count: u64| ByteSize(count << 20);
+    let mut cases = 0;
+    for (index, (launch, usual, large)) in launches.into_iter().enumerate() {
+        let cfg = with(|o| {
+            o.disagg().disaggregation_mode(launch.role);
+            o.exec().graph().cuda_graph_max_bs_decode(Some(64));
+            o.spec().speculative_num_draft_tokens(launch.draft);
+            let mut schedule = o.schedule();
+            schedule.chunked_prefill_size(Some(launch.chunk));
+            schedule.max_prefill_tokens(launch.max_prefill);
+            schedule.max_running_requests(launch.running);
+            let mut parallel = o.parallel();
+            parallel.tp_size(launch.widths.0);
+            parallel.pp_size(launch.widths.1);
+        });
+        let reserve = *cfg.pin().plan().activation_reserve();
+        for (device, expected) in [(None, usual), (Some(mib(20 << 10)), usual), (Some(mib(80 << 10)), large)] {
+            assert_eq!(activation_reserve_on(reserve, device), mib(expected), "launch {index}, device {device:?}");
+            cases += 1;
+        }
+        // 60 GiB are not more than 60 GiB.
+        assert_eq!(activation_reserve_on(reserve, Some(mib(60 << 10))), mib(usual));
+    }
+    assert!(cases >= 21);
+}
+
+mod raised {
+    use super::max_prefill_buffer_tokens;
+    use kitbag::ConfigNamespaces;
+
+    /// A program that raises the prefill buffer: a derived value on top of a derived value. Two functions for one name
+    /// do not compile.
+    #[derive(ConfigNamespaces)]
+    #[config(derived(
+        plan.needed: usize =
+            max_prefill_buffer_tokens(schedule.chunk, schedule.dynamic, schedule.max_prefill, schedule.stages),
+        plan.raised: usize = raise(plan.needed),
+    ))]
+    pub(super) struct Args {
+        /// Tokens of a chunk.
+        #[config(ns = "schedule", default = "8192", hot)]
+        chunk: Option<i64>,
+        /// The chunk follows the pipeline.
+        #[config(ns = "schedule", default = true, hot)]
+        dynamic: bool,
+        /// Tokens of a prefill.
+        #[config(ns = "schedule", default = 16384, hot)]
+        max_prefill: usize,
+        /// Stages of the pipeline.
+        #[config(ns = "schedule", default = 4, hot)]
+        stages: usize,
+    }
+
+    fn raise(needed: usize) -> usize {
+        needed + 5
+    }
+}
+
+#[test]
+fn a_raised_buffer_follows_what_it_raises() {
+    let cfg = raised::Args::for_test(|_| {});
+    let read = |cfg: &Context<raised::Args>| (*cfg.pin().plan().needed(), *cfg.pin().plan().raised());
+    assert_eq!(read(&cfg), (16384, 16389));
+    let longer = cfg.override_with("longer prefills", |o| {
+        o.schedule().max_prefill(32768);
+    });
+    let longer = longer.expect("hot");
+    assert_eq!(read(&cfg), (32768, 32773));
+    drop(longer);
+    assert_eq!(read(&cfg), (16384, 16389));
+    let fixed = cfg.override_with("a fixed chunk", |o| {
+        let mut schedule = o.schedule();
+        schedule.chunk(Some(4096));
+        schedule.dynamic(false);
+    });
+    assert_eq!(read(&cfg), (4096, 4101));
+    drop(fixed);
+}
+
+#[test]
+fn every_name_that_is_derived_elsewhere_is_derived_here() {
+    fn leaves(namespace: &'static NamespaceInfo) -> Vec<&'static LeafInfo> {
+        namespace.leaves.iter().chain(namespace.children.iter().flat_map(leaves)).collect()
+    }
+    let derived: Vec<_> = leaves(&Args::SCHEMA).into_iter().filter(|leaf| leaf.class == Class::Derived).collect();
+    let has = |name: &str| derived.iter().any(|leaf| leaf.path.rsplit('.').next() == Some(name));
+    // The list of fields names 38; ranks, groups and the device are fields of a `Topology`.
+    let table = include_str!("../fields.tsv");
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    let listed: Vec<_> = rows.iter().filter(|row| row[2] == "Derived").map(|row| row[0]).collect();
+    assert_eq!(listed.len(), 38);
+    let is_built = |name: &&str| name.ends_with("_rank") || name.ends_with("_group") || *name == "gpu_id";
+    let (built, computed): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_built);
+    assert_eq!((built.len(), computed.len()), (23, 15));
+    let missing: Vec<_> =
+        computed.into_iter().chain(["max_speculative_num_draft_tokens"]).filter(|name| !has(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -49,7 +49,7 @@ fn the_schema_has_every_field_of_the_list() {
     let namespaces: BTreeSet<_> =
         settings().iter().map(|leaf| leaf.path.rsplit_once('.').expect("a leaf has a namespace").0).collect();
     assert_eq!(namespaces.len(), 21);
-    assert_eq!(leaves(&Args::SCHEMA).len() - declared.len(), 19, "derived values");
+    assert_eq!(leaves(&Args::SCHEMA).len() - declared.len(), 23, "derived values");
 }
 
 #[test]
