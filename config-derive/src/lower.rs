@@ -443,7 +443,7 @@ pub(crate) fn is_secret(ty: &Type) -> bool {
         return true;
     }
     let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
-    ["Option", "Vec", "BTreeMap"].iter().any(|name| last.ident == name)
+    ["Option", "Vec", "BTreeMap", "HashMap"].iter().any(|name| last.ident == name)
         && arguments
             .args
             .iter()

@@ -142,33 +142,48 @@ pub mod __private {
         /// The type of the range's ends.
         type End;
         /// The value that must lie in the range.
-        fn end(&self) -> Option<&Self::End>;
+        fn end(&self) -> Option<Self::End>;
     }
 
     macro_rules! ranged {
-        ($($type:ty),+) => {$(
+        ($($type:ty => $end:ty, $get:expr;)+) => {$(
             impl Ranged for $type {
-                type End = $type;
-                fn end(&self) -> Option<&$type> {
-                    Some(self)
+                type End = $end;
+                fn end(&self) -> Option<$end> {
+                    Some($get(*self))
                 }
             }
             impl Ranged for Option<$type> {
-                type End = $type;
-                fn end(&self) -> Option<&$type> {
-                    self.as_ref()
+                type End = $end;
+                fn end(&self) -> Option<$end> {
+                    self.map($get)
                 }
             }
         )+};
     }
 
-    ranged!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64, std::time::Duration, crate::ByteSize);
+    macro_rules! ranged_as_they_are {
+        ($($type:ty),+) => {
+            ranged!($($type => $type, std::convert::identity;)+);
+        };
+    }
+
+    // Ends of a range are plain numbers: `range = 1..=8` of a `NonZeroU8`.
+    macro_rules! ranged_non_zero {
+        ($($type:ty),+) => {
+            ranged!($(std::num::NonZero<$type> => $type, std::num::NonZero::get;)+);
+        };
+    }
+
+    ranged_as_they_are!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64);
+    ranged_as_they_are!(std::time::Duration, crate::ByteSize);
+    ranged_non_zero!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
 
     /// Whether a value lies in the declared range.
     pub fn in_range<T: Ranged>(value: &Erased, range: &impl std::ops::RangeBounds<T::End>) -> bool
     where
         T::End: PartialOrd,
     {
-        reveal::<T>(value).end().is_none_or(|end| range.contains(end))
+        reveal::<T>(value).end().is_none_or(|end| range.contains(&end))
     }
 }

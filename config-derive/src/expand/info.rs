@@ -1,7 +1,8 @@
 //! The schema as a constant: what the runtime knows of namespaces and leaves.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Expr, Lit, Type, UnOp};
 
 use super::{Expansion, child_bag, hidden};
@@ -185,7 +186,16 @@ pub(super) fn default_types(namespace: &Namespace) -> TokenStream {
         Start::Default(default) => {
             let is_text = matches!(default, Expr::Lit(literal) if matches!(literal.lit, Lit::Str(_)));
             let ty = &leaf.ty;
-            (!is_text && literal_text(default).is_some()).then(|| quote!(let _: #ty = #default;))
+            let check = || {
+                if is_non_zero(ty) {
+                    // A literal has the plain type; that it is not zero is known at once.
+                    let text = format!("`{}` is never zero, so its default is not zero either", leaf.path);
+                    quote_spanned!(default.span()=> const _: #ty = <#ty>::new(#default).expect(#text);)
+                } else {
+                    quote!(let _: #ty = #default;)
+                }
+            };
+            (!is_text && literal_text(default).is_some()).then(check)
         }
         _ => None,
     });
@@ -198,6 +208,12 @@ pub(super) fn default_types(namespace: &Namespace) -> TokenStream {
             }
         };
     }
+}
+
+/// `NonZeroU32`, `NonZero<u32>`, as far as can be told from the words.
+fn is_non_zero(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    path.path.segments.last().is_some_and(|last| last.ident.to_string().starts_with("NonZero"))
 }
 
 fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> TokenStream {

@@ -99,8 +99,10 @@ fn child_doc(child: &Child, parent: &str) -> String {
 
 /// Types whose accessor's return type is written out, so that rustdoc shows it plainly.
 fn plain_read(ty: &Type) -> Option<PlainRead> {
-    const COPIED: [&str; 13] =
-        ["bool", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64"];
+    const COPIED: [&str; 16] = [
+        "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",
+        "f64",
+    ];
     let Type::Path(path) = ty else { return None };
     if path.qself.is_some() {
         return None;

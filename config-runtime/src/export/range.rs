@@ -44,7 +44,8 @@ impl Bounds {
 /// A number in Rust's spelling, without underscores and suffix.
 fn number(text: &str) -> Option<String> {
     let text = text.trim();
-    let suffixes = ["u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64"];
+    let suffixes =
+        ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32", "f64"];
     let bare = suffixes.iter().find_map(|suffix| text.strip_suffix(suffix)).unwrap_or(text).replace('_', "");
     let starts_as_number = bare.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
     (starts_as_number && bare.parse::<f64>().is_ok()).then_some(bare)

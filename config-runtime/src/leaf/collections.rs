@@ -1,8 +1,9 @@
-//! `Option`, lists and maps of leaves.
+//! `Option`, lists, sets and maps of leaves.
 //!
-//! A later layer replaces a whole list or map; entries are not merged, so that what a layer sets is what is read.
+//! A later layer replaces a whole list, set or map; entries are not merged, so that what a layer sets is what is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
 
 use super::{Leaf, Shape};
 use crate::value::Value;
@@ -91,6 +92,38 @@ fn is_none(value: &Value) -> bool {
     }
 }
 
+/// The entries of a text, split at commas.
+fn entries_of_text<T: Leaf, C: FromIterator<T>>(text: &str) -> Option<C> {
+    if text.is_empty() {
+        return Some(C::from_iter([]));
+    }
+    text.split(',').map(|entry| T::from_text(entry.trim())).collect()
+}
+
+/// The entries of a file's list.
+fn entries_of_value<T: Leaf, C: FromIterator<T>>(value: &Value) -> Option<C> {
+    match value {
+        Value::List(values) => values.iter().map(T::from_value).collect(),
+        _ => None,
+    }
+}
+
+/// Which entry of a file's list is at fault.
+fn fault_in_list<T: Leaf>(value: &Value) -> Option<String> {
+    let Value::List(values) = value else { return None };
+    let (position, entry) = values.iter().enumerate().find(|(_, entry)| T::from_value(entry).is_none())?;
+    Some(format!("entry {}: {}", position + 1, fault_of::<T>(entry)))
+}
+
+fn fault_of<T: Leaf>(entry: &Value) -> String {
+    T::fault(entry).unwrap_or_else(|| format!("expected {}, found {}", T::expected(), entry.describe()))
+}
+
+fn samples_of_list<T: Leaf>() -> Vec<String> {
+    let values = T::samples();
+    vec![String::new(), values.first().cloned().unwrap_or_default(), values.join(",")]
+}
+
 /// A list. Text is split at commas; an entry that holds a comma itself needs a file.
 impl<T: Leaf> Leaf for Vec<T> {
     type Read<'a> = &'a [T];
@@ -104,25 +137,15 @@ impl<T: Leaf> Leaf for Vec<T> {
     }
 
     fn from_text(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self::new());
-        }
-        text.split(',').map(|entry| T::from_text(entry.trim())).collect()
+        entries_of_text(text)
     }
 
     fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::List(values) => values.iter().map(T::from_value).collect(),
-            _ => None,
-        }
+        entries_of_value(value)
     }
 
     fn fault(value: &Value) -> Option<String> {
-        let Value::List(values) = value else { return None };
-        let (position, entry) = values.iter().enumerate().find(|(_, entry)| T::from_value(entry).is_none())?;
-        let inner =
-            T::fault(entry).unwrap_or_else(|| format!("expected {}, found {}", T::expected(), entry.describe()));
-        Some(format!("entry {}: {inner}", position + 1))
+        fault_in_list::<T>(value)
     }
 
     fn is_valid(&self) -> bool {
@@ -146,77 +169,157 @@ impl<T: Leaf> Leaf for Vec<T> {
     }
 
     fn samples() -> Vec<String> {
-        let values = T::samples();
-        vec![String::new(), values.first().cloned().unwrap_or_default(), values.join(",")]
+        samples_of_list::<T>()
     }
 }
 
-/// A map with text keys. Text is `key=value` pairs split at commas.
-impl<T: Leaf> Leaf for BTreeMap<String, T> {
-    type Read<'a> = &'a BTreeMap<String, T>;
+/// The order in which a hash set is shown: the same in every run, numbers by size.
+fn in_order(mut values: Vec<Value>) -> Value {
+    values.sort_by(|one, other| match (one, other) {
+        (Value::Integer(one), Value::Integer(other)) => one.cmp(other),
+        _ => one.to_string().cmp(&other.to_string()),
+    });
+    Value::List(values)
+}
 
-    fn read(&self) -> &Self {
-        self
-    }
+/// Sets are lists, as far as sources can tell. An entry given twice is there once.
+macro_rules! sets {
+    ($($set:ty, [$($generics:tt)*], $list:path;)+) => {$(
+        impl<$($generics)*> Leaf for $set {
+            type Read<'a> = &'a Self;
 
-    fn expected() -> String {
-        format!("`key=value` pairs, each value {}", T::expected())
-    }
+            fn read(&self) -> &Self {
+                self
+            }
 
-    fn from_text(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self::new());
-        }
-        let mut entries = Self::new();
-        for pair in text.split(',') {
-            let (key, value) = pair.split_once('=')?;
-            // A key given twice would lose one of the two.
-            if entries.insert(key.trim().to_owned(), T::from_text(value.trim())?).is_some() {
-                return None;
+            fn expected() -> String {
+                format!("a list, each entry {}", T::expected())
+            }
+
+            fn from_text(text: &str) -> Option<Self> {
+                entries_of_text(text)
+            }
+
+            fn from_value(value: &Value) -> Option<Self> {
+                entries_of_value(value)
+            }
+
+            fn fault(value: &Value) -> Option<String> {
+                fault_in_list::<T>(value)
+            }
+
+            fn is_valid(&self) -> bool {
+                self.iter().all(T::is_valid)
+            }
+
+            fn to_value(&self) -> Value {
+                $list(self.iter().map(T::to_value).collect())
+            }
+
+            fn to_raw_value(&self) -> Value {
+                $list(self.iter().map(T::to_raw_value).collect())
+            }
+
+            fn is_secret() -> bool {
+                T::is_secret()
+            }
+
+            fn shape() -> Shape {
+                Shape::List(Box::new(T::shape()))
+            }
+
+            fn samples() -> Vec<String> {
+                samples_of_list::<T>()
             }
         }
-        Some(entries)
-    }
+    )+};
+}
 
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Table(entries) => {
-                entries.iter().map(|(key, value)| Some((key.clone(), T::from_value(value)?))).collect()
-            }
-            _ => None,
+sets! {
+    BTreeSet<T>, [T: Leaf + Ord], Value::List;
+    HashSet<T, H>, [T: Leaf + Eq + Hash, H: BuildHasher + Default + Clone + Send + Sync + 'static], in_order;
+}
+
+/// The pairs of a text. A key given twice would lose one of the two, so it is refused.
+fn pairs_of_text<T: Leaf, C: FromIterator<(String, T)>>(text: &str) -> Option<C> {
+    if text.is_empty() {
+        return Some(C::from_iter([]));
+    }
+    let mut keys = BTreeSet::new();
+    let pair = |pair: &str| {
+        let (key, value) = pair.split_once('=')?;
+        let (key, value) = (key.trim().to_owned(), T::from_text(value.trim())?);
+        keys.insert(key.clone()).then_some((key, value))
+    };
+    text.split(',').map(pair).collect()
+}
+
+fn pairs_of_value<T: Leaf, C: FromIterator<(String, T)>>(value: &Value) -> Option<C> {
+    match value {
+        Value::Table(entries) => {
+            entries.iter().map(|(key, value)| Some((key.clone(), T::from_value(value)?))).collect()
         }
+        _ => None,
     }
+}
 
-    fn fault(value: &Value) -> Option<String> {
-        let Value::Table(entries) = value else { return None };
-        let (key, entry) = entries.iter().find(|(_, entry)| T::from_value(entry).is_none())?;
-        let inner =
-            T::fault(entry).unwrap_or_else(|| format!("expected {}, found {}", T::expected(), entry.describe()));
-        Some(format!("`{key}`: {inner}"))
-    }
+/// Maps with text keys. Text is `key=value` pairs split at commas.
+macro_rules! maps {
+    ($($map:ty, [$($generics:tt)*];)+) => {$(
+        impl<$($generics)*> Leaf for $map {
+            type Read<'a> = &'a Self;
 
-    fn is_valid(&self) -> bool {
-        self.values().all(T::is_valid)
-    }
+            fn read(&self) -> &Self {
+                self
+            }
 
-    fn to_value(&self) -> Value {
-        Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
-    }
+            fn expected() -> String {
+                format!("`key=value` pairs, each value {}", T::expected())
+            }
 
-    fn to_raw_value(&self) -> Value {
-        Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_raw_value())).collect())
-    }
+            fn from_text(text: &str) -> Option<Self> {
+                pairs_of_text(text)
+            }
 
-    fn is_secret() -> bool {
-        T::is_secret()
-    }
+            fn from_value(value: &Value) -> Option<Self> {
+                pairs_of_value(value)
+            }
 
-    fn shape() -> Shape {
-        Shape::Map(Box::new(T::shape()))
-    }
+            fn fault(value: &Value) -> Option<String> {
+                let Value::Table(entries) = value else { return None };
+                let (key, entry) = entries.iter().find(|(_, entry)| T::from_value(entry).is_none())?;
+                Some(format!("`{key}`: {}", fault_of::<T>(entry)))
+            }
 
-    fn samples() -> Vec<String> {
-        let one = T::samples().into_iter().take(1).map(|value| format!("key={value}"));
-        std::iter::once(String::new()).chain(one).collect()
-    }
+            fn is_valid(&self) -> bool {
+                self.values().all(T::is_valid)
+            }
+
+            fn to_value(&self) -> Value {
+                Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
+            }
+
+            fn to_raw_value(&self) -> Value {
+                Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_raw_value())).collect())
+            }
+
+            fn is_secret() -> bool {
+                T::is_secret()
+            }
+
+            fn shape() -> Shape {
+                Shape::Map(Box::new(T::shape()))
+            }
+
+            fn samples() -> Vec<String> {
+                let one = T::samples().into_iter().take(1).map(|value| format!("key={value}"));
+                std::iter::once(String::new()).chain(one).collect()
+            }
+        }
+    )+};
+}
+
+maps! {
+    BTreeMap<String, T>, [T: Leaf];
+    HashMap<String, T, H>, [T: Leaf, H: BuildHasher + Default + Clone + Send + Sync + 'static];
 }

@@ -2,6 +2,7 @@
 
 mod choice;
 mod collections;
+mod integers;
 mod scalars;
 mod secret;
 mod shape;
@@ -20,9 +21,10 @@ use crate::value::Value;
 
 /// A type whose values may be settings.
 ///
-/// Implemented here for booleans, integers, floats, [`String`], [`PathBuf`](std::path::PathBuf), socket and IP
-/// addresses, [`Duration`](std::time::Duration), [`ByteSize`], and `Option`, `Vec` and `BTreeMap<String, _>` of
-/// these. Enums get it from `#[derive(ConfigChoice)]`. A new type needs the four conversions:
+/// Implemented here for booleans, integers of all widths and their `NonZero` forms, floats, [`String`], `char`,
+/// [`PathBuf`](std::path::PathBuf), socket and IP addresses, [`Duration`](std::time::Duration), [`ByteSize`], and
+/// `Option`, `Vec`, sets, and maps with text keys of these. Enums get it from `#[derive(ConfigChoice)]`. A new type
+/// needs the four conversions:
 ///
 /// ```
 /// use kitbag::{Leaf, Value};
@@ -57,7 +59,7 @@ use crate::value::Value;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the type of a setting",
     label = "not a `kitbag::Leaf`",
-    note = "use a scalar, `String`, `PathBuf`, `Duration`, `ByteSize`, an address, or `Option`, `Vec`, `BTreeMap<String, _>` of these",
+    note = "use a scalar, `String`, `PathBuf`, `Duration`, `ByteSize`, an address, or `Option`, `Vec`, a set, a map with `String` keys of these",
     note = "for an enum write `#[derive(Clone, Copy, Debug, PartialEq, kitbag::ConfigChoice)]` on it"
 )]
 pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {

@@ -1,6 +1,6 @@
-//! Booleans, numbers, text, paths and addresses as leaves.
+//! Booleans, floats, text, characters, paths and addresses as leaves.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::path::{Path, PathBuf};
 
 use super::{Leaf, Shape};
@@ -43,64 +43,6 @@ impl Leaf for bool {
     fn samples() -> Vec<String> {
         super::texts(&["false", "true"])
     }
-}
-
-macro_rules! integers {
-    ($($type:ty: $expected:literal),+ $(,)?) => {$(
-        impl Leaf for $type {
-            type Read<'a> = $type;
-
-            fn read(&self) -> $type {
-                *self
-            }
-
-            fn expected() -> String {
-                $expected.to_owned()
-            }
-
-            fn from_text(text: &str) -> Option<Self> {
-                // `1_000_000` reads as in Rust and TOML.
-                if text.starts_with('_') || text.ends_with('_') {
-                    return None;
-                }
-                text.replace('_', "").parse().ok()
-            }
-
-            fn from_value(value: &Value) -> Option<Self> {
-                match value {
-                    Value::Integer(value) => Self::try_from(*value).ok(),
-                    _ => None,
-                }
-            }
-
-            fn to_value(&self) -> Value {
-                // No integer leaf type is wider than 64 bits, so every value fits.
-                Value::Integer(i128::try_from(*self).unwrap_or(i128::MAX))
-            }
-
-            fn shape() -> Shape {
-                let limit = |end| i128::try_from(end).unwrap_or(i128::MAX);
-                Shape::Integer { min: limit(Self::MIN), max: limit(Self::MAX) }
-            }
-
-            fn samples() -> Vec<String> {
-                super::texts(&["0", "1", "2", "3", "5", "16", "50", "64", "100"])
-            }
-        }
-    )+};
-}
-
-integers! {
-    u8: "an integer from 0 to 255",
-    u16: "an integer from 0 to 65535",
-    u32: "an integer from 0 to 4294967295",
-    u64: "an integer, 0 or more",
-    usize: "an integer, 0 or more",
-    i8: "an integer from -128 to 127",
-    i16: "an integer from -32768 to 32767",
-    i32: "an integer of 32 bits",
-    i64: "an integer",
-    isize: "an integer",
 }
 
 macro_rules! floats {
@@ -186,6 +128,41 @@ impl Leaf for String {
     }
 }
 
+impl Leaf for char {
+    type Read<'a> = char;
+
+    fn read(&self) -> char {
+        *self
+    }
+
+    fn expected() -> String {
+        "one character".to_owned()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Self::from_text(text),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn shape() -> Shape {
+        Shape::Text { what: "character", pattern: Some(r"^[\s\S]$") }
+    }
+
+    fn samples() -> Vec<String> {
+        super::texts(&["a", "Z", ","])
+    }
+}
+
 impl Leaf for PathBuf {
     type Read<'a> = &'a Path;
 
@@ -263,6 +240,14 @@ macro_rules! addresses {
 addresses! {
     SocketAddr: "an address and port such as `127.0.0.1:8080` or `[::1]:8080`", "address and port",
         r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-fA-F:.]+(%[0-9]+)?\]):[0-9]{1,5}$", ["127.0.0.1:80", "[::1]:8080"],
+    SocketAddrV4: "an IPv4 address and port such as `127.0.0.1:8080`", "IPv4 address and port",
+        r"^[0-9]{1,3}(\.[0-9]{1,3}){3}:[0-9]{1,5}$", ["127.0.0.1:80", "10.0.0.1:8080"],
+    SocketAddrV6: "an IPv6 address and port such as `[::1]:8080`", "IPv6 address and port",
+        r"^\[[0-9a-fA-F:.]+(%[0-9]+)?\]:[0-9]{1,5}$", ["[::1]:80", "[fe80::1]:8080"],
     IpAddr: "an IP address such as `127.0.0.1` or `::1`", "IP address",
         r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*)$", ["127.0.0.1", "::1"],
+    Ipv4Addr: "an IPv4 address such as `127.0.0.1`", "IPv4 address",
+        r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$", ["127.0.0.1", "10.0.0.1"],
+    Ipv6Addr: "an IPv6 address such as `::1`", "IPv6 address",
+        r"^[0-9a-fA-F:]*:[0-9a-fA-F:.]*$", ["::1", "fe80::1"],
 }

@@ -1,7 +1,8 @@
 //! A schema with a leaf of every kind, and the documents that are made from it.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::num::{NonZeroI8, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,6 +56,21 @@ pub struct Kinds {
     /// A number that is not always there.
     #[config(ns = "scalar", range = 1..=9)]
     maybe: Option<u16>,
+    /// More than none.
+    #[config(ns = "scalar", default = 4, range = 1..=64)]
+    several: NonZeroU32,
+    /// Up or down.
+    #[config(ns = "scalar", default = -1)]
+    step: NonZeroI8,
+    /// A number of more than 64 bits.
+    #[config(ns = "scalar", default = 36_893_488_147_419_103_232)]
+    huge: u128,
+    /// The same, up or down.
+    #[config(ns = "scalar", default = -5)]
+    delta: i128,
+    /// What stands between columns.
+    #[config(ns = "scalar", default = ';')]
+    separator: char,
     /// Somebody has to say.
     #[config(ns = "scalar")]
     needed: String,
@@ -65,6 +81,18 @@ pub struct Kinds {
     /// Whom to ask.
     #[config(ns = "unit", default = "10.0.0.1")]
     resolver: IpAddr,
+    /// Whom to ask of the old kind.
+    #[config(ns = "unit", default = "10.0.0.2")]
+    resolver_v4: Ipv4Addr,
+    /// Whom to ask of the new kind.
+    #[config(ns = "unit", default = "fe80::1")]
+    resolver_v6: Ipv6Addr,
+    /// Where to listen of the old kind.
+    #[config(ns = "unit", default = "0.0.0.0:80")]
+    listen_v4: SocketAddrV4,
+    /// Where to listen of the new kind.
+    #[config(ns = "unit", default = "[::]:80")]
+    listen_v6: SocketAddrV6,
     /// A duration within limits.
     #[config(ns = "unit", default = "250ms", range = Duration::from_millis(1)..=Duration::from_secs(30))]
     delay: Duration,
@@ -84,6 +112,16 @@ pub struct Kinds {
     /// Weights by name.
     #[config(ns = "many", default = "a=0.5,b c=1")]
     weights: BTreeMap<String, f32>,
+
+    /// Ports that are open.
+    #[config(ns = "many", default = "443,80")]
+    ports: BTreeSet<u16>,
+    /// Devices that are not used.
+    #[config(ns = "many", default = "")]
+    without: HashSet<Device>,
+    /// Limits by name.
+    #[config(ns = "many", default = "a=1,b=2")]
+    limits: HashMap<String, NonZeroU32>,
 
     /// A type of the program's own, which says nothing of its shape.
     #[config(ns = "own", default = "40%")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kitbag::{ByteSize, ConfigChoice, ConfigNamespaces, Facts};
 
 /// Which device runs the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ConfigChoice)]
 pub enum Device {
     /// Best available.
     Auto,

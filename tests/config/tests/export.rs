@@ -89,10 +89,15 @@ const LAX: &[(&str, &str)] = &[
     ("unit.delay", "\"1.5m\""),
     ("unit.block", "0"),
     ("unit.block", "\"0\""),
+    // A hole in the middle.
+    ("scalar.step", "0"),
     // Patterns do not calculate.
     ("unit.listen", "\"1.2.3.999:80\""),
     ("unit.resolver", "\"1.2.3.999\""),
     ("unit.resolver", "\"::1::\""),
+    ("unit.resolver_v4", "\"1.2.3.999\""),
+    ("unit.resolver_v6", "\"::1::\""),
+    ("unit.listen_v4", "\"1.2.3.999:80\""),
 ];
 
 #[test]
@@ -144,6 +149,15 @@ fn the_json_schema_agrees_with_the_loader() {
         "\"1.2.3.999\"",
         "\"1.2.3.999:80\"",
         "\"host:80\"",
+        "\"fe80::1\"",
+        "\"10.0.0.1\"",
+        "\"é\"",
+        "\"ab\"",
+        "\"-5\"",
+        "\"1_000\"",
+        "\"_1\"",
+        "[1, 1]",
+        "[0]",
         "[]",
         "[1, 2]",
         "[1, \"a\"]",

@@ -1,0 +1,197 @@
+//! Every type that may be a leaf: what each source may say, what is read, and what is refused in which words.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Debug;
+use std::num::NonZero;
+
+use kitbag::{ByteSize, Choice, ConfigChoice, ConfigNamespaces, Leaf, Value};
+
+/// What a text of a flag or variable, and what a file's value stands for; both print the same again.
+#[track_caller]
+fn reads<T: Leaf>(text: &str, value: &Value, expected: &T) {
+    assert_eq!(T::from_text(text).as_ref(), Some(expected), "text {text}");
+    assert_eq!(T::from_value(value).as_ref(), Some(expected), "value {value}");
+    let shown = expected.to_value();
+    assert_eq!(T::from_value(&shown).as_ref(), Some(expected), "shown as {shown}");
+}
+
+#[track_caller]
+fn refuses<T: Leaf + Debug>(texts: &[&str], values: &[Value]) {
+    for text in texts {
+        assert_eq!(T::from_text(text), None, "text {text}");
+    }
+    for value in values {
+        assert_eq!(T::from_value(value), None, "value {value}");
+    }
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn list(values: impl IntoIterator<Item = Value>) -> Value {
+    Value::List(values.into_iter().collect())
+}
+
+#[test]
+fn integers_of_all_widths() {
+    macro_rules! whole_range {
+        ($($type:ty),+) => {$(
+            for end in [<$type>::MIN, <$type>::MAX, 7] {
+                reads(&end.to_string(), &end.to_value(), &end);
+            }
+        )+};
+    }
+    whole_range!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+    reads("1_000", &Value::Integer(1000), &1000_u16);
+    refuses::<u8>(&["256", "-1", "", "_1", "1_", "1.0"], &[Value::Integer(256), Value::Float(1.0), text("1")]);
+    refuses::<i128>(&["170141183460469231731687303715884105728"], &[text("x"), Value::Float(1e30)]);
+}
+
+/// What a reader of JSON would make a float of is text.
+#[test]
+fn integers_beyond_64_bits_are_text() {
+    assert_eq!((u128::from(u64::MAX)).to_value(), Value::Integer(u64::MAX.into()));
+    assert_eq!((u128::from(u64::MAX) + 1).to_value(), text("18446744073709551616"));
+    assert_eq!(i128::MIN.to_value(), text("-170141183460469231731687303715884105728"));
+    // A TOML file may still write the number itself.
+    assert_eq!(u128::from_value(&Value::Integer(1 << 64)), Some(1 << 64));
+}
+
+#[test]
+fn integers_that_are_not_zero() {
+    reads("5", &Value::Integer(5), &NonZero::<u8>::new(5).unwrap());
+    reads("-5", &Value::Integer(-5), &NonZero::<i64>::new(-5).unwrap());
+    reads(&u128::MAX.to_string(), &text(&u128::MAX.to_string()), &NonZero::<u128>::MAX);
+    refuses::<NonZero<u32>>(&["0", "-1", "00"], &[Value::Integer(0), Value::Integer(-1)]);
+    refuses::<NonZero<i32>>(&["0"], &[Value::Integer(0)]);
+}
+
+#[test]
+fn characters() {
+    reads("é", &text("é"), &'é');
+    reads(",", &text(","), &',');
+    refuses::<char>(&["", "ab", "e\u{301}"], &[text(""), text("ab"), Value::Integer(1)]);
+    assert_eq!(Option::<char>::from_text(""), Some(None));
+}
+
+#[test]
+fn addresses() {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+    let v4 = Ipv4Addr::new(10, 0, 0, 1);
+    reads("10.0.0.1", &text("10.0.0.1"), &v4);
+    reads("10.0.0.1", &text("10.0.0.1"), &IpAddr::from(v4));
+    reads("10.0.0.1:80", &text("10.0.0.1:80"), &SocketAddrV4::new(v4, 80));
+    reads("10.0.0.1:80", &text("10.0.0.1:80"), &SocketAddr::from((v4, 80)));
+    reads("::1", &text("::1"), &Ipv6Addr::LOCALHOST);
+    reads("[::1]:80", &text("[::1]:80"), &SocketAddrV6::new(Ipv6Addr::LOCALHOST, 80, 0, 0));
+    refuses::<Ipv4Addr>(&["::1", "10.0.0.1:80", "10.0.0.256", "host"], &[text("::1")]);
+    refuses::<Ipv6Addr>(&["10.0.0.1", "[::1]"], &[text("10.0.0.1")]);
+    refuses::<SocketAddrV4>(&["[::1]:80", "10.0.0.1"], &[]);
+    refuses::<SocketAddrV6>(&["10.0.0.1:80", "::1"], &[]);
+}
+
+#[test]
+fn floats_are_finite_and_may_be_written_without_a_point() {
+    reads("0.1", &Value::Float(0.1), &0.1_f32);
+    assert_eq!(0.1_f32.to_value(), Value::Float(0.1));
+    reads("2", &Value::Integer(2), &2.0_f64);
+    refuses::<f32>(&["nan", "inf", "1e39", "x"], &[Value::Float(f64::INFINITY), Value::Float(1e39), text("1.0")]);
+}
+
+#[test]
+fn sets_hold_an_entry_once_and_show_their_entries_in_order() {
+    let numbers = [10, 9, 100].map(Value::Integer);
+    reads("10,9,100,9", &list(numbers.clone()), &BTreeSet::from([9_u32, 10, 100]));
+    reads("10, 9, 100,9", &list(numbers), &HashSet::from([9_u32, 10, 100]));
+    let ordered = list([9, 10, 100].map(Value::Integer));
+    assert_eq!(HashSet::from([100_u32, 9, 10]).to_value(), ordered);
+    assert_eq!(BTreeSet::from([100_u32, 9, 10]).to_value(), ordered);
+    let words = HashSet::from(["b".to_owned(), "a".to_owned()]);
+    assert_eq!(words.to_value(), list([text("a"), text("b")]));
+    reads("", &list([]), &HashSet::<u8>::new());
+    refuses::<BTreeSet<u8>>(&["1,,2", "1;2"], &[Value::Integer(1), list([text("1")])]);
+    let fault = BTreeSet::<u8>::fault(&list([Value::Integer(1), text("x")]));
+    assert_eq!(fault.as_deref(), Some("entry 2: expected an integer from 0 to 255, found the text \"x\""));
+}
+
+#[test]
+fn maps_of_both_kinds_are_tables() {
+    let table =
+        Value::Table(BTreeMap::from([("a".to_owned(), Value::Integer(1)), ("b".to_owned(), Value::Integer(2))]));
+    let pairs = [("a".to_owned(), 1_u8), ("b".to_owned(), 2)];
+    reads("a=1, b=2", &table.clone(), &BTreeMap::from(pairs.clone()));
+    reads("b=2,a=1", &table.clone(), &HashMap::from(pairs.clone()));
+    assert_eq!(HashMap::from(pairs).to_value(), table);
+    refuses::<HashMap<String, u8>>(&["a=1,a=2", "a", "a=x"], &[list([])]);
+    let fault = HashMap::<String, u8>::fault(&Value::Table([("k".to_owned(), text("x"))].into()));
+    assert_eq!(fault.as_deref(), Some("`k`: expected an integer from 0 to 255, found the text \"x\""));
+}
+
+/// A choice that can be in a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ConfigChoice)]
+enum Step {
+    Load,
+    Run,
+}
+
+/// Types that only some programs need.
+#[derive(ConfigNamespaces)]
+#[config(env = "TYPES")]
+struct Args {
+    /// Places, at least one.
+    #[config(ns = "work", default = 4, range = 1..=8, hot)]
+    places: NonZero<usize>,
+    /// Largest batch, if there is one.
+    #[config(ns = "work", range = 2..)]
+    batch: Option<std::num::NonZeroU16>,
+    /// Steps to take.
+    #[config(ns = "work", default = "run")]
+    steps: BTreeSet<Step>,
+    /// Limits by name.
+    #[config(ns = "work", default = "a=1KiB")]
+    limits: HashMap<String, ByteSize>,
+    /// Separator.
+    #[config(ns = "work", default = ',', hot)]
+    separator: char,
+    /// Seed.
+    #[config(ns = "work", default = 340_282_366_920_938_463_463_374_607_431_768_211_455)]
+    seed: u128,
+}
+
+#[test]
+fn sources_replace_sets_and_maps_whole() {
+    let loader = Args::loader().text("a.toml", "[work]\nsteps = ['load', 'run']\n[work.limits]\nb = 1\nc = '1MiB'");
+    let cfg = loader.load().unwrap();
+    assert_eq!(*cfg.pin().work().steps(), BTreeSet::from([Step::Load, Step::Run]));
+    assert_eq!(cfg.pin().work().limits().len(), 2); // `a` of the default is gone
+    let cfg = loader.clone().env([("TYPES_WORK_STEPS", "load")]).args(["types", "--limits", "d=2"]).load().unwrap();
+    assert_eq!(cfg.pin().work().steps().iter().map(|step| step.name()).collect::<Vec<_>>(), ["load"]);
+    assert_eq!(*cfg.pin().work().limits(), HashMap::from([("d".to_owned(), ByteSize(2))]));
+}
+
+#[test]
+fn ranges_of_non_zero_integers_are_plain() {
+    let load = |args: [&str; 3]| Args::loader().args(args).load().map_err(|errors| errors.to_string());
+    let cfg = load(["types", "--places", "8"]).unwrap();
+    assert_eq!(cfg.pin().work().places().get(), 8);
+    let refused = |args, text: &str| {
+        let errors = load(args).unwrap_err();
+        assert!(errors.contains(text), "{errors}");
+    };
+    refused(["types", "--places", "9"], "--places: work.places: 9 is outside 1..=8");
+    refused(["types", "--places", "0"], "--places: work.places: expected an integer, 1 or more, found `0`");
+    refused(["types", "--batch", "1"], "--batch: work.batch: 1 is outside 2..");
+    refused(["types", "--separator", "ab"], "--separator: work.separator: expected one character, found `ab`");
+    assert!(cfg.override_with("more", |o| o.work().places(NonZero::<usize>::MAX)).is_err());
+}
+
+#[test]
+fn a_child_process_gets_them_back() {
+    let cfg = Args::loader().args(["types", "--steps", "run,load", "--batch", "7"]).load().unwrap();
+    let json = serde_json::to_string(&cfg.snapshot()).unwrap();
+    let child = serde_json::from_str::<kitbag::Snapshot>(&json).unwrap().publish::<Args>().unwrap();
+    assert_eq!(child.values(), cfg.values());
+    assert_eq!(child.pin().work().seed(), u128::MAX);
+    assert_eq!(child.fingerprint(), cfg.fingerprint());
+}
