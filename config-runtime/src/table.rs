@@ -70,20 +70,22 @@ impl Entry {
     /// The value that a text from the environment or a flag stands for.
     pub(crate) fn parse_text(&self, text: &str) -> Result<Erased, ConfigError> {
         let value = (self.info.ops.from_text)(text);
+        self.check_parts(value.as_ref(), || Value::Text(text.to_owned()))?;
         self.accept(value, || format!("`{text}`"))
     }
 
     /// The value that a file's value stands for.
     pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, ConfigError> {
         let parsed = (self.info.ops.from_value)(value);
-        // A list or map says which entry it is, unless that would show a secret.
-        if parsed.is_none()
-            && !(self.info.ops.is_secret)()
-            && let Some(fault) = (self.info.ops.fault)(value)
-        {
-            return Err(ConfigError::new(fault).leaf(self.info.path));
-        }
+        self.check_parts(parsed.as_ref(), || value.clone())?;
         self.accept(parsed, || value.describe())
+    }
+
+    /// A list or map says which entry it is, unless that would show a secret.
+    fn check_parts(&self, parsed: Option<&Erased>, given: impl FnOnce() -> Value) -> Result<(), ConfigError> {
+        let is_shown = parsed.is_none() && !(self.info.ops.is_secret)();
+        let fault = is_shown.then(|| (self.info.ops.fault)(&given())).flatten();
+        fault.map_or(Ok(()), |fault| Err(ConfigError::new(fault).leaf(self.info.path)))
     }
 
     fn accept(&self, value: Option<Erased>, found: impl Fn() -> String) -> Result<Erased, ConfigError> {

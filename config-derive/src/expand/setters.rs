@@ -49,7 +49,7 @@ fn setter(expansion: &Expansion<'_>, index: usize, leaf: &Leaf) -> Option<TokenS
     let vis = &expansion.schema.vis;
     let (ident, ty) = (&leaf.ident, &leaf.ty);
     let doc = format!("Sets `{}`.", leaf.path);
-    // Only owned text and paths: a numeric literal would not know its type behind `impl Into`.
+    // Only owned text, paths and what is wrapped: a numeric literal would not know its type behind `impl Into`.
     let (argument, value) = if takes_into(ty) {
         (quote!(impl ::core::convert::Into<#ty>), quote!(::core::convert::Into::<#ty>::into(value)))
     } else {
@@ -68,10 +68,7 @@ fn setter(expansion: &Expansion<'_>, index: usize, leaf: &Leaf) -> Option<TokenS
 
 fn takes_into(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
-    path.path
-        .segments
-        .last()
-        .is_some_and(|last| last.arguments.is_empty() && (last.ident == "String" || last.ident == "PathBuf"))
+    path.path.segments.last().is_some_and(|last| ["String", "PathBuf", "Serde"].iter().any(|name| last.ident == name))
 }
 
 /// The method that leads to the setters of a child.

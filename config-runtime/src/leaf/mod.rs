@@ -1,5 +1,6 @@
 //! Which types may be settings, and how each is read from text and files.
 
+mod by_serde;
 mod choice;
 mod collections;
 mod integers;
@@ -12,6 +13,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+pub use by_serde::Serde;
 pub use choice::Choice;
 pub use secret::Secret;
 pub use shape::Shape;
@@ -23,8 +25,8 @@ use crate::value::Value;
 ///
 /// Implemented here for booleans, integers of all widths and their `NonZero` forms, floats, [`String`], `char`,
 /// [`PathBuf`](std::path::PathBuf), socket and IP addresses, [`Duration`](std::time::Duration), [`ByteSize`], and
-/// `Option`, `Vec`, sets, and maps with text keys of these. Enums get it from `#[derive(ConfigChoice)]`. A new type
-/// needs the four conversions:
+/// `Option`, `Vec`, sets, and maps with text keys of these. Enums get it from `#[derive(ConfigChoice)]`, and
+/// [`Serde`](crate::Serde) brings any type with serde. A new type needs the four conversions:
 ///
 /// ```
 /// use kitbag::{Leaf, Value};
@@ -60,6 +62,7 @@ use crate::value::Value;
     message = "`{Self}` cannot be the type of a setting",
     label = "not a `kitbag::Leaf`",
     note = "use a scalar, `String`, `PathBuf`, `Duration`, `ByteSize`, an address, or `Option`, `Vec`, a set, a map with `String` keys of these",
+    note = "for a type with serde write `kitbag::Serde<{Self}>`",
     note = "for an enum write `#[derive(Clone, Copy, Debug, PartialEq, kitbag::ConfigChoice)]` on it"
 )]
 pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
@@ -98,7 +101,8 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// What is wrong inside a file's value that was refused, for messages: a list names the entry at fault.
+    /// What is wrong inside a value that was refused, for messages: a list names the entry at fault. What a variable or
+    /// flag gave is asked about as [`Value::Text`].
     #[must_use]
     fn fault(_: &Value) -> Option<String> {
         None

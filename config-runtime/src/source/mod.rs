@@ -6,6 +6,8 @@ pub(crate) mod file;
 
 use std::sync::Arc;
 
+pub(crate) use self::file::json_value;
+
 use crate::error::{ConfigError, Errors};
 use crate::leaf::Erased;
 use crate::origin::Origin;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 use std::num::NonZero;
 
-use kitbag::{ByteSize, Choice, ConfigChoice, ConfigNamespaces, Leaf, Value};
+use kitbag::{ByteSize, Choice, ConfigChoice, ConfigNamespaces, Leaf, Secret, Serde, Value};
+use serde::{Deserialize, Serialize};
 
 /// What a text of a flag or variable, and what a file's value stands for; both print the same again.
 #[track_caller]
@@ -194,4 +195,90 @@ fn a_child_process_gets_them_back() {
     assert_eq!(child.values(), cfg.values());
     assert_eq!(child.pin().work().seed(), u128::MAX);
     assert_eq!(child.fingerprint(), cfg.fingerprint());
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Store {
+    #[default]
+    Memory,
+    Disk {
+        folder: String,
+        max_files: Option<u32>,
+    },
+}
+
+/// Types with serde.
+#[derive(ConfigNamespaces)]
+#[config(env = "SERDE", validate(has_folder(io.store)))]
+struct BySerde {
+    /// Where data goes.
+    #[config(ns = "io", default = Serde(Store::default()), hot)]
+    store: Serde<Store>,
+    /// Where it goes if that is full.
+    #[config(ns = "io")]
+    spare: Serde<Option<Store>>,
+    /// By customer.
+    #[config(ns = "io", default = "")]
+    by_customer: BTreeMap<String, Serde<Store>>,
+    /// Who may read it.
+    #[config(ns = "io")]
+    reader: Option<Secret<Serde<(String, u32)>>>,
+}
+
+fn has_folder(store: &Store) -> Result<(), String> {
+    match store {
+        Store::Disk { folder, .. } if folder.is_empty() => Err("a folder has a name".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn types_with_serde_come_from_every_source() {
+    let disk = |folder: &str, max_files| Store::Disk { folder: folder.to_owned(), max_files };
+    let toml = "[io]\nstore = { disk = { folder = 'a', max_files = 3 } }\nby_customer = { x = 'memory' }";
+    let yaml = "io:\n  store:\n    disk:\n      folder: a\n      max_files: 3\n  by_customer:\n    x: memory\n";
+    let json = r#"{"io": {"store": {"disk": {"folder": "a", "max_files": 3}}, "by_customer": {"x": "memory"}}}"#;
+    for (name, text) in [("a.toml", toml), ("a.yaml", yaml), ("a.json", json)] {
+        let cfg = BySerde::loader().text(name, text).load().unwrap();
+        let now = cfg.pin();
+        assert_eq!(**now.io().store(), disk("a", Some(3)), "{name}");
+        assert_eq!(now.io().spare(), &None);
+        assert_eq!(*now.io().by_customer()["x"], Store::Memory);
+    }
+    let env = [("SERDE_IO_SPARE", r#"{"disk": {"folder": "b"}}"#), ("SERDE_IO_READER", r#"["who", 1]"#)];
+    let cfg = BySerde::loader().env(env).args(["x", "--store=memory"]).load().unwrap();
+    assert_eq!(cfg.pin().io().spare(), &Some(disk("b", None)));
+    assert_eq!(cfg.explain("io.store").unwrap().value(), "\"memory\"");
+    let guard = cfg.override_with("test", |o| o.io().store(disk("c", None))).unwrap();
+    assert!(cfg.override_with("test", |o| o.io().store(disk("", None))).is_err());
+
+    let json = serde_json::to_string(&cfg.snapshot()).unwrap();
+    let child = serde_json::from_str::<kitbag::Snapshot>(&json).unwrap().publish::<BySerde>().unwrap();
+    assert_eq!(child.values(), cfg.values());
+    let reader = child.pin().io().reader().map(|reader| reader.expose().0.clone());
+    assert_eq!(reader, Some(("who".to_owned(), 1)));
+    drop(guard);
+    assert_eq!(**cfg.pin().io().store(), Store::Memory);
+}
+
+#[test]
+fn faults_of_types_with_serde_say_where_and_show_no_secret() {
+    let errors = |text: &str| BySerde::loader().text("a.toml", text).load().unwrap_err().to_string();
+    let refused = |text: &str, expected: &str| {
+        let errors = errors(text);
+        assert!(errors.contains(expected), "{errors}");
+    };
+    refused(
+        "[io]\nstore = { disk = { folder = 1 } }",
+        "a.toml:2:9: io.store: `disk.folder`: invalid type: integer `1`, expected a string",
+    );
+    refused(
+        "[io]\nstore = { disk = { folder = 'a', maxfiles = 1 } }",
+        "`disk.maxfiles`: no such field; did you mean `max_files`?",
+    );
+    refused("[io]\nstore = 'dsk'", "io.store: unknown variant `dsk`, expected `memory` or `disk`");
+    refused("[io]\nby_customer = { x = { disk = {} } }", "io.by_customer: `x`: `disk`: missing field `folder`");
+    let secret = errors("[io]\nreader = ['hunter2', 'hunter2']");
+    assert!(secret.contains("io.reader: expected a secret") && !secret.contains("hunter2"), "{secret}");
 }

@@ -240,6 +240,17 @@ impl Builder {
         self.finish()
     }
 
+    /// The only value of a text that holds one value.
+    pub(super) fn single(self) -> Result<Value, Fault> {
+        if let Some(fault) = self.faults.into_iter().next() {
+            return Err(fault);
+        }
+        // Only what is cut off has no value and no reason.
+        let start = Position { line: 1, column: 1 };
+        let node = self.root.ok_or_else(|| Fault::new(start, "expected a value"))?;
+        node.value().map_err(|problem| Fault::new(node.at, problem.unwrap_or_default()))
+    }
+
     pub(super) fn finish(mut self) -> Document {
         let entries = match self.root.take() {
             Some(Node { content: Content::Table { entries, .. }, .. }) => entries,

@@ -10,14 +10,31 @@ use crate::value::Value;
 
 /// Everything before a fault is in the document.
 pub(super) fn parse(text: &str) -> Document {
+    match read(text, "the end of the file") {
+        (builder, Ok(())) => builder.finish(),
+        (builder, Err(fault)) => builder.cut_off(fault),
+    }
+}
+
+/// A value alone, of any kind, such as a flag has it; or what is wrong with the text, and where.
+pub(crate) fn value(text: &str) -> Result<Value, String> {
+    let (builder, read) = read(text, "the end of the text");
+    read.and_then(|()| builder.single()).map_err(|Fault { at, problem }| match at.line {
+        1 => format!("column {}: {problem}", at.column),
+        line => format!("line {line}, column {}: {problem}", at.column),
+    })
+}
+
+/// `end`: what the text ends with, in words.
+fn read(text: &str, end: &str) -> (Builder, Result<(), Fault>) {
     let mut lexer = SliceLexer::new(text.as_bytes());
     let mut reader = Reader { positions: Positions::of(text), length: text.len(), builder: Builder::default() };
-    match lexer.exactly_one(SliceLexer::ws_peek, |next, lexer| reader.value(next, lexer)) {
-        Ok(()) => reader.builder.finish(),
-        Err(Stop::Fault(fault)) => reader.builder.cut_off(fault),
+    let read = match lexer.exactly_one(SliceLexer::ws_peek, |next, lexer| reader.value(next, lexer)) {
+        Ok(()) => Ok(()),
+        Err(Stop::Fault(fault)) => Err(fault),
         Err(Stop::Expected(what)) => {
             let found = match lexer.as_slice() {
-                [] => "the end of the file".to_owned(),
+                [] => end.to_owned(),
                 // The text is UTF-8, and tokens end between characters.
                 rest => rest
                     .utf8_chunks()
@@ -25,10 +42,10 @@ pub(super) fn parse(text: &str) -> Document {
                     .and_then(|chunk| chunk.valid().chars().next())
                     .map_or_else(|| "something else".to_owned(), |character| format!("`{}`", character.escape_debug())),
             };
-            let fault = Fault::new(reader.here(&lexer), format!("expected {}, found {found}", expected(&what)));
-            reader.builder.cut_off(fault)
+            Err(Fault::new(reader.here(&lexer), format!("expected {}, found {found}", expected(&what))))
         }
-    }
+    };
+    (reader.builder, read)
 }
 
 /// Why the text cannot be read on.

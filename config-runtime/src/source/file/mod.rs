@@ -12,6 +12,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use self::document::{Content, Document, Entry, Node, Position};
+pub(crate) use self::json::value as json_value;
 use self::settings::Settings;
 use super::Candidates;
 use crate::error::ConfigError;
