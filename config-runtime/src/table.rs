@@ -389,6 +389,12 @@ impl Table {
         errors
     }
 
+    /// The inputs that a computed leaf declares.
+    pub(crate) fn declared_inputs(&self, index: usize) -> Vec<usize> {
+        let computation = self.entries[index].computation();
+        computation.map_or_else(Vec::new, |computation| self.indices(computation.inputs).collect())
+    }
+
     /// The inputs of a computed leaf, as declared and as really read.
     pub(crate) fn inputs_of(&self, index: usize, values: &[Erased], facts: &Facts) -> (Vec<usize>, Vec<usize>) {
         let entry = &self.entries[index];

@@ -20,12 +20,8 @@ const UNSAFE: &[&str] = &[
 /// Folders whose code keeps no state of the process or of a thread.
 const WITHOUT_STATICS: &[&str] = &["config-derive/src", "config-runtime/src", "engine", "kernels/src"];
 
-/// The exceptions are state of a thread: scopes that a program opts into, and which commit the thread is in the middle of.
-const SCOPES: &[&str] = &[
-    "config-runtime/src/context/ambient.rs",
-    "config-runtime/src/context/scope.rs",
-    "config-runtime/src/context/turn.rs",
-];
+/// The exceptions are state of a thread: scopes that a program opts into.
+const SCOPES: &[&str] = &["config-runtime/src/context/ambient.rs", "config-runtime/src/context/scope.rs"];
 
 /// Files of the engine that may read settings; everything else there takes values.
 const READERS: &[&str] = &["engine/src/launch.rs"];

@@ -39,7 +39,7 @@ impl<S: ConfigNamespaces> Context<S> {
         let origin = Origin::Child { name: name.to_owned(), location };
         let shared = &self.0.shared;
         check_ranges(&shared.table, &edit, &origin)?;
-        let _turn = shared.turn()?;
+        let _turn = shared.turns.take()?;
         let base = Arc::clone(&self.0.current.load().values);
         // A child is launched here: what rules chose for the parent they choose anew for what the child shadows, and
         // values that are fixed at a launch are computed anew.

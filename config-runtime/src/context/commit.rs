@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::epoch::{Epoch, Pinned};
 use super::history::{Change, HISTORY};
 use super::layer::{Before, Kind, Layer, Mode, solve};
+use super::turn::{Stage, Turn};
 use super::{Inner, Sources, lock};
 use crate::error::{ConfigError, Errors};
 use crate::facts::Facts;
@@ -34,10 +35,24 @@ impl State {
 pub(super) struct Draft {
     pub(super) base: Arc<[Erased]>,
     pub(super) layers: Vec<Layer>,
+    next_layer: u64,
     /// Whether derived values that follow a publish are recomputed too.
     pub(super) recompute: Recompute,
     /// What the sources say now, if they were read again.
-    pub(super) sources: Option<Sources>,
+    pub(super) sources: Option<Arc<Sources>>,
+}
+
+impl Draft {
+    fn of(state: &State, recompute: Recompute) -> Self {
+        let (base, layers) = (Arc::clone(&state.base), state.layers.clone());
+        Self { base, layers, next_layer: state.next_layer, recompute, sources: None }
+    }
+
+    /// A number for a new layer.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next_layer += 1;
+        self.next_layer - 1
+    }
 }
 
 /// How a commit deals with what stands against it, and what history says of it.
@@ -51,43 +66,65 @@ pub(super) struct Terms {
 /// A prepared change of one context.
 struct Step<S: ConfigNamespaces> {
     inner: Arc<Inner<S>>,
+    /// Names from the context where the commit began down to this child; empty for that context itself.
+    child: String,
     draft: Draft,
     old: Arc<Epoch<S>>,
     new: Arc<Epoch<S>>,
+    /// Leaves whose values differ.
+    changed: Vec<usize>,
+}
+
+/// A commit that has its turn and has built the next epochs aside: it can still be dropped without a trace.
+pub(super) struct Prepared<'a, S: ConfigNamespaces, T> {
+    turn: Turn<'a>,
+    steps: Vec<Step<S>>,
+    terms: Terms,
+    result: T,
 }
 
 impl<S: ConfigNamespaces> Inner<S> {
-    /// Runs one commit. `change` gets the number of the next layer and returns what the caller wants back.
+    /// Runs one commit. `change` returns what the caller wants back.
     pub(super) fn commit<T>(
         self: &Arc<Self>,
-        change: impl FnOnce(&mut Draft, u64) -> Result<(T, Terms), Errors>,
+        change: impl FnOnce(&mut Draft) -> Result<(T, Terms), Errors>,
     ) -> Result<T, Errors> {
-        let _turn = self.shared.turn()?;
-        let (mut draft, id) = {
-            let mut state = lock(&self.state);
-            let id = state.next_layer;
-            state.next_layer += 1;
-            let (base, layers) = (Arc::clone(&state.base), state.layers.clone());
-            let draft = Draft { base, layers, recompute: Recompute::Live, sources: None };
-            (draft, id)
-        };
-        let (result, terms) = change(&mut draft, id)?;
-        let mut steps = Vec::new();
-        let facts = draft.sources.as_ref().map_or_else(|| self.shared.sources().facts.clone(), |new| new.facts.clone());
-        self.prepare(draft, terms.mode, &facts, &mut steps)?;
-        if terms.mode == Mode::Refuse {
-            ask(&steps)?;
-        }
-        if terms.persist {
-            self.persist(&steps[0].draft.layers)?;
-        }
-        store(steps, &terms.what);
-        Ok(result)
+        self.commit_in(self.shared.turns.take()?, change)
     }
 
-    /// Builds the next epoch of this context and of all its children aside.
-    fn prepare(
+    /// The same with a turn that is had already.
+    pub(super) fn commit_in<T>(
         self: &Arc<Self>,
+        turn: Turn<'_>,
+        change: impl FnOnce(&mut Draft) -> Result<(T, Terms), Errors>,
+    ) -> Result<T, Errors> {
+        let prepared = self.prepare(turn, change)?;
+        if prepared.terms.mode == Mode::Refuse {
+            let mut errors = Errors::default();
+            errors.extend(prepared.vetoes());
+            errors.check(())?;
+        }
+        prepared.finish()
+    }
+
+    /// The first half of a commit: validates, recomputes, builds the next epochs aside.
+    pub(super) fn prepare<'a, T>(
+        self: &Arc<Self>,
+        turn: Turn<'a>,
+        change: impl FnOnce(&mut Draft) -> Result<(T, Terms), Errors>,
+    ) -> Result<Prepared<'a, S, T>, Errors> {
+        let mut draft = Draft::of(&lock(&self.state), Recompute::Live);
+        let (result, terms) = change(&mut draft)?;
+        let mut steps = Vec::new();
+        let sources = draft.sources.clone().unwrap_or_else(|| self.shared.sources());
+        self.step(String::new(), draft, terms.mode, &sources.facts, &mut steps)?;
+        Ok(Prepared { turn, steps, terms, result })
+    }
+
+    /// Builds the next epoch of this context and of all its children aside. Errors of all children come together.
+    fn step(
+        self: &Arc<Self>,
+        child: String,
         mut draft: Draft,
         mode: Mode,
         facts: &Facts,
@@ -96,22 +133,29 @@ impl<S: ConfigNamespaces> Inner<S> {
         let recompute = draft.recompute;
         let old = self.current.load();
         let before = Before { base: &draft.base, facts, values: &old.values };
-        let values = solve(&self.shared, &before, &mut draft.layers, mode, recompute)?;
+        let values = solve(&self.shared, &before, &mut draft.layers, mode, recompute).map_err(|errors| {
+            let named = |error: &ConfigError| match child.as_str() {
+                "" => error.clone(),
+                child => error.clone().at(format!("child context `{child}`")),
+            };
+            let mut list = Errors::default();
+            list.extend(errors.iter().map(named));
+            list
+        })?;
         let new = Arc::new(old.next(old.number + 1, Arc::clone(&values)));
-        steps.push(Step { inner: Arc::clone(self), draft, old, new });
+        let changed = self.shared.table.changed(&old.values, &new.values);
+        let names = if child.is_empty() { child.clone() } else { format!("{child}/") };
+        steps.push(Step { inner: Arc::clone(self), child, draft, old, new, changed });
+        let mut errors = Errors::default();
         let children = lock(&self.children).clone();
         for (name, child) in children {
             let Some(child) = child.upgrade() else { continue };
-            let layers = lock(&child.state).layers.clone();
-            let draft = Draft { base: Arc::clone(&values), layers, recompute, sources: None };
-            child.prepare(draft, mode, facts, steps).map_err(|errors| {
-                let named = errors.iter().map(|error| error.clone().at(format!("child context `{name}`")));
-                let mut list = Errors::default();
-                list.extend(named);
-                list
-            })?;
+            let draft = Draft { base: Arc::clone(&values), ..Draft::of(&lock(&child.state), recompute) };
+            if let Err(of_child) = child.step(format!("{names}{name}"), draft, mode, facts, steps) {
+                errors.append(of_child);
+            }
         }
-        Ok(())
+        errors.check(())
     }
 
     /// Hands all permanent overrides to the program's persistence, before they become visible.
@@ -135,45 +179,63 @@ fn permanent(layers: &[Layer]) -> impl Iterator<Item = &Layer> {
     layers.iter().filter(|layer| layer.kind == Kind::Permanent)
 }
 
-/// Every subscriber may veto; all are asked, so that all reasons are shown.
-fn ask<S: ConfigNamespaces>(steps: &[Step<S>]) -> Result<(), Errors> {
-    let mut errors = Errors::default();
-    for step in steps {
-        let (old, new) = (Pinned(Arc::clone(&step.old)), Pinned(Arc::clone(&step.new)));
-        for (name, veto) in step.inner.subscribers.vetoes() {
-            let answer = crate::guard::catch(|| veto(&old, &new)).unwrap_or_else(Err);
-            if let Err(reason) = answer {
-                errors.push(ConfigError::new(reason).at(format!("subscriber `{name}`")));
+impl<S: ConfigNamespaces, T> Prepared<'_, S, T> {
+    /// Every subscriber of a context in which something changes may veto; all are asked, so that all reasons are shown.
+    pub(super) fn vetoes(&self) -> Vec<ConfigError> {
+        let mut vetoes = Vec::new();
+        for step in self.steps.iter().filter(|step| !step.changed.is_empty()) {
+            let (old, new) = (Pinned(Arc::clone(&step.old)), Pinned(Arc::clone(&step.new)));
+            for (name, veto) in step.inner.subscribers.vetoes() {
+                self.turn.enter(Stage::Asking(name.clone()));
+                let answer = crate::guard::catch(|| veto(&old, &new)).unwrap_or_else(Err);
+                if let Err(reason) = answer {
+                    let of = if step.child.is_empty() { "" } else { " of child context " };
+                    vetoes.push(ConfigError::new(reason).at(format!("subscriber `{name}`{of}{}", step.child)));
+                }
             }
         }
+        vetoes
     }
-    errors.check(())
+
+    /// The second half of a commit: persists, makes the epochs visible, gives the turn back, tells the subscribers.
+    pub(super) fn finish(self) -> Result<T, Errors> {
+        let Self { turn, steps, terms, result } = self;
+        if terms.persist {
+            turn.enter(Stage::Persisting);
+            let first = &steps[0];
+            first.inner.persist(&first.draft.layers)?;
+        }
+        let stored = store(steps, &terms.what);
+        drop(turn);
+        // Without the turn: who is woken may run at once, on this thread, and change the context.
+        for inner in stored {
+            inner.subscribers.tell();
+        }
+        Ok(result)
+    }
 }
 
-/// Makes prepared steps visible, then tells the subscribers. Cannot fail.
-fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, what: &str) {
-    let mut changed = Vec::with_capacity(steps.len());
-    for Step { inner, draft, old, new } in steps {
-        let change = Change::between(&inner.shared.table, &old.values, &new.values, new.number, what);
+/// Makes prepared steps visible. Cannot fail.
+fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, what: &str) -> Vec<Arc<Inner<S>>> {
+    let mut stored = Vec::with_capacity(steps.len());
+    for Step { inner, child: _, draft, old, new, changed } in steps {
+        let change = Change::between(&inner.shared.table, &old.values, &new.values, &changed, new.number, what);
         let mut state = lock(&inner.state);
-        state.base = draft.base;
-        state.layers = draft.layers;
-        if state.history.len() == HISTORY {
-            state.history.pop_front();
-        }
+        let base = std::mem::replace(&mut state.base, draft.base);
+        let layers = std::mem::replace(&mut state.layers, draft.layers);
+        state.next_layer = draft.next_layer;
+        let forgotten = if state.history.len() == HISTORY { state.history.pop_front() } else { None };
         state.history.push_back(change);
         // Still under the lock: who reads epoch and layers under it finds what belongs together.
-        if let Some(sources) = draft.sources {
-            *lock(&inner.shared.sources) = Arc::new(sources);
-        }
+        let sources = draft.sources.map(|sources| std::mem::replace(&mut *lock(&inner.shared.sources), sources));
         let number = new.number;
         inner.current.store(new, number);
         drop(state);
-        changed.push(inner);
+        // What is replaced holds values of the program's own types, so it goes outside the lock.
+        drop((base, layers, forgotten, sources));
+        stored.push(inner);
     }
-    for inner in changed {
-        inner.subscribers.tell();
-    }
+    stored
 }
 
 /// What history calls a change that adds a layer.

@@ -27,14 +27,15 @@ impl<S: ConfigNamespaces> Context<S> {
     /// Everything that explanations need, of one moment.
     pub(crate) fn moment(&self) -> Moment<S> {
         let shared = &self.0.shared;
-        // Commits store epoch and layers under this lock, so the two belong together. It is not the lock of the commit
-        // itself: what a commit asks may explain.
-        let state = lock(&self.0.state);
-        let pinned = self.pinned();
-        let base = Arc::clone(&state.base);
-        let layers = state.layers.iter().cloned().chain(scope::layers(&self.0)).collect();
-        drop(state);
-        Moment { table: Arc::clone(&shared.table), sources: shared.sources(), pinned, base, layers }
+        // Commits store epoch, layers and sources under this lock, so they belong together. It is not the turn of the
+        // commit itself: what a commit asks may explain. No code of the program runs under it.
+        let (current, sources, base, mut layers) = {
+            let state = lock(&self.0.state);
+            (self.0.current.load(), shared.sources(), Arc::clone(&state.base), state.layers.clone())
+        };
+        layers.extend(scope::layers(&self.0, &current, &sources.facts));
+        let pinned = Pinned(scope::overlaid(&self.0, || Arc::clone(&current)).unwrap_or(current));
+        Moment { table: Arc::clone(&shared.table), sources, pinned, base, layers }
     }
 }
 
@@ -53,8 +54,8 @@ impl<S: ConfigNamespaces> Moment<S> {
         let values = self.pinned.values();
         let mut explanation = Explanation::new(entry.info, &values[index]);
         if entry.is_derived() {
-            let (inputs, _) = self.table.inputs_of(index, values, &self.sources.facts);
-            explanation.computed(&entry.info.start, inputs.into_iter().map(|input| self.explain(input)).collect());
+            let inputs = self.table.declared_inputs(index).into_iter();
+            explanation.computed(&entry.info.start, inputs.map(|input| self.explain(input)).collect());
             return explanation;
         }
         let candidates = &self.sources.candidates[index];

@@ -21,9 +21,15 @@ pub struct Change {
 }
 
 impl Change {
-    pub(super) fn between(table: &Table, old: &[Erased], new: &[Erased], epoch: u64, what: &str) -> Self {
-        let changed = table.changed(old, new);
-        let leaves = changed.into_iter().map(|index| {
+    pub(super) fn between(
+        table: &Table,
+        old: &[Erased],
+        new: &[Erased],
+        changed: &[usize],
+        epoch: u64,
+        what: &str,
+    ) -> Self {
+        let leaves = changed.iter().map(|&index| {
             (table.entries[index].info.path, old[index].to_value().to_string(), new[index].to_value().to_string())
         });
         Self { epoch, time: SystemTime::now(), what: what.to_owned(), leaves: leaves.collect() }

@@ -64,11 +64,16 @@ pub(super) fn solve(
     recompute: Recompute,
 ) -> Result<Arc<[Erased]>, Errors> {
     let settle_active = |layers: &[Layer]| settle_layers(shared, before, layers, recompute, |layer| !layer.suspended);
-    if let Ok(values) = settle_layers(shared, before, layers, recompute, |_| true) {
-        for layer in layers.iter_mut() {
-            layer.suspended = false;
+    match settle_layers(shared, before, layers, recompute, |_| true) {
+        Ok(values) => {
+            for layer in layers.iter_mut() {
+                layer.suspended = false;
+            }
+            return Ok(values);
         }
-        return Ok(values);
+        // With nothing set aside a second try is the same try: no rule runs, or panics, twice.
+        Err(errors) if mode == Mode::Refuse && !layers.iter().any(|layer| layer.suspended) => return Err(errors),
+        Err(_) => {}
     }
     if mode == Mode::Refuse {
         return settle_active(layers);

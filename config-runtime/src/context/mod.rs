@@ -16,6 +16,7 @@ mod turn;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 pub use ambient::Entered;
 pub use epoch::Pinned;
@@ -29,6 +30,7 @@ pub use subscription::{Subscription, Update};
 use self::commit::State;
 use self::epoch::Epoch;
 use self::subscription::Subscribers;
+use self::turn::Turns;
 use crate::error::ConfigError;
 use crate::facts::Facts;
 use crate::leaf::Erased;
@@ -58,8 +60,8 @@ struct Inner<S: ConfigNamespaces> {
 struct Shared {
     table: Arc<Table>,
     sources: Mutex<Arc<Sources>>,
-    /// Held for a whole commit: parents and children change together or not at all.
-    commit: Mutex<()>,
+    /// Taken for a whole commit: parents and children change together or not at all.
+    turns: Turns,
     persist: Mutex<Option<Persist>>,
 }
 
@@ -81,7 +83,7 @@ impl<S: ConfigNamespaces> Context<S> {
         let shared = Shared {
             table: record.table,
             sources: Mutex::new(Arc::new(sources)),
-            commit: Mutex::default(),
+            turns: Turns::default(),
             persist: Mutex::default(),
         };
         let epoch = Epoch::first(Arc::clone(&values));
@@ -97,11 +99,22 @@ impl<S: ConfigNamespaces> Context<S> {
     }
 
     pub(crate) fn pinned(&self) -> Pinned<S> {
-        Pinned(scope::overlaid(&self.0).unwrap_or_else(|| self.0.current.load()))
+        Pinned(scope::overlaid(&self.0, || self.0.current.load()).unwrap_or_else(|| self.0.current.load()))
     }
 
     pub(crate) fn table(&self) -> &Table {
         &self.0.shared.table
+    }
+
+    /// How long a change of this context, its parent or its children waits while another one is being decided: 10 seconds
+    /// unless set.
+    ///
+    /// Changes take turns, and one takes as long as its rules, vetoes and persistence. A change that waits longer than
+    /// this for a single other one is refused, naming whom that one waits for; so a veto that waits for a thread which
+    /// changes the same context gets an error and no hang. The end of an override is not refused: it is done when the
+    /// change in its way is over.
+    pub fn set_patience(&self, patience: Duration) {
+        self.0.shared.turns.set_patience(patience);
     }
 
     /// What was warned of when the sources were read: deprecated names that are still in use.
@@ -141,7 +154,10 @@ impl<S: ConfigNamespaces> Context<S> {
     pub fn value(&self, path: &str) -> Option<Value> {
         let index = self.0.shared.table.index(path)?;
         let read = |epoch: &Epoch<S>| epoch.values[index].to_value();
-        Some(scope::overlaid(&self.0).map_or_else(|| self.0.current.look(read), |epoch| read(&epoch)))
+        Some(
+            scope::overlaid(&self.0, || self.0.current.load())
+                .map_or_else(|| self.0.current.look(read), |epoch| read(&epoch)),
+        )
     }
 }
 

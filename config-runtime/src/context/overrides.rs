@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::commit::{Terms, described};
 use super::layer::{Kind, Layer, Mode, insert};
-use super::turn::defer;
+use super::turn::Deferred;
 use super::{Context, Inner, lock};
 use crate::edit::{Edit, EngineWideOverride};
 use crate::error::{ConfigError, Errors};
@@ -41,7 +41,8 @@ impl<S: ConfigNamespaces> Context<S> {
         location: &'static Location<'static>,
         edit: Vec<(usize, Erased)>,
     ) -> Result<Override<S>, Errors> {
-        let id = self.0.commit(|draft, id| {
+        let id = self.0.commit(|draft| {
+            let id = draft.number();
             let origin = Origin::Override { layer: id, why: why.to_owned(), location };
             check_ranges(&self.0.shared.table, &edit, &origin)?;
             let terms = described(&origin);
@@ -74,7 +75,8 @@ impl<S: ConfigNamespaces> Context<S> {
         location: &'static Location<'static>,
         edit: Vec<(usize, Erased)>,
     ) -> Result<(), Errors> {
-        self.0.commit(|draft, id| {
+        self.0.commit(|draft| {
+            let id = draft.number();
             let origin = Origin::Permanent { why: why.to_owned(), location };
             check_ranges(&self.0.shared.table, &edit, &origin)?;
             remove_permanent(&mut draft.layers, |index| edit.iter().any(|(new, _)| *new == index));
@@ -142,7 +144,7 @@ impl<S: ConfigNamespaces> Context<S> {
         if !is_set {
             return Ok(());
         }
-        self.0.commit(|draft, _| {
+        self.0.commit(|draft| {
             remove_permanent(&mut draft.layers, |index| ended.contains(&index));
             let what = format!("end of permanent overrides \"{why}\"");
             Ok(((), Terms { mode: Mode::Refuse, what, persist: true }))
@@ -211,11 +213,10 @@ impl<S: ConfigNamespaces> Drop for Override<S> {
     fn drop(&mut self) {
         // A context that is gone has nothing to restore, and a layer may have been dropped by a republish.
         let Some(inner) = self.context.upgrade() else { return };
-        if inner.shared.is_committing() {
-            let (context, id) = (Weak::clone(&self.context), self.id);
-            return defer(Box::new(move || drop(Self { context, id })));
-        }
-        let removed = inner.commit(|draft, _| {
+        let (context, id) = (Weak::clone(&self.context), self.id);
+        let again = || -> Deferred { Box::new(move || drop(Self { context, id })) };
+        let Some(turn) = inner.shared.turns.take_or_defer(again) else { return };
+        let removed = inner.commit_in(turn, |draft| {
             let Some(position) = draft.layers.iter().position(|layer| layer.id == self.id) else {
                 return Err(Errors::default());
             };

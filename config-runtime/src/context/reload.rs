@@ -35,8 +35,9 @@ impl<S: ConfigNamespaces> Context<S> {
     pub fn republish(&self, resolved: Resolved<S>, outstanding: Outstanding) -> Result<Vec<DroppedOverride>, Errors> {
         self.refuse_child("republish")?;
         let Resolved { record, facts, values, declared } = resolved;
+        let sources = Arc::new(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
         let table = &self.0.shared.table;
-        self.0.commit(|draft, _| {
+        self.0.commit(|draft| {
             let mut dropped = Vec::new();
             if outstanding == Outstanding::Drop {
                 let (kept, ended): (Vec<_>, Vec<_>) =
@@ -49,7 +50,7 @@ impl<S: ConfigNamespaces> Context<S> {
             }
             draft.base = values;
             draft.recompute = Recompute::Publish;
-            draft.sources = Some(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
+            draft.sources = Some(sources);
             Ok((
                 dropped,
                 Terms { mode: Mode::Refuse, what: "republish".to_owned(), persist: outstanding == Outstanding::Drop },
@@ -70,8 +71,9 @@ impl<S: ConfigNamespaces> Context<S> {
         let before = shared.sources();
         let resolved = loader.clone().facts(before.facts.clone()).resolve()?;
         let Resolved { record, facts, values, declared } = resolved.with_declared(before.declared.clone())?;
+        let sources = Arc::new(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
         let table = &shared.table;
-        let result = self.0.commit(|draft, _| {
+        let result = self.0.commit(|draft| {
             let mut errors = Errors::default();
             let mut changed = Vec::new();
             for index in table.changed(&draft.base, &values) {
@@ -91,7 +93,7 @@ impl<S: ConfigNamespaces> Context<S> {
                 return Err(Errors::default());
             }
             draft.base = values;
-            draft.sources = Some(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
+            draft.sources = Some(sources);
             Ok((changed, Terms { mode: Mode::Refuse, what: "reload".to_owned(), persist: false }))
         });
         match result {

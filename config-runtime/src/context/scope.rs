@@ -112,22 +112,23 @@ fn before<'a, S: ConfigNamespaces>(epoch: &'a Epoch<S>, facts: &'a Facts) -> Bef
     Before { base: &epoch.values, facts, values: &epoch.values }
 }
 
-/// The layers of those scopes, for explain.
-pub(super) fn layers<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Vec<Layer> {
+/// The layers of those scopes over an epoch, for explain.
+pub(super) fn layers<S: ConfigNamespaces>(inner: &Arc<Inner<S>>, current: &Epoch<S>, facts: &Facts) -> Vec<Layer> {
     let scopes = scopes(inner);
     let mut layers: Vec<_> = scopes.iter().map(|scope| scope.layer.clone()).collect();
     if layers.is_empty() {
         return layers;
     }
-    let current = inner.current.load();
     // An error leaves all as they are: then none is effective.
-    let facts = &inner.shared.sources().facts;
-    let _ = solve(&inner.shared, &before(&current, facts), &mut layers, Mode::Suspend, Recompute::Live);
+    let _ = solve(&inner.shared, &before(current, facts), &mut layers, Mode::Suspend, Recompute::Live);
     layers
 }
 
-/// The newest epoch as seen through this thread's scopes; `None` if there are none.
-pub(super) fn overlaid<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Option<Arc<Epoch<S>>> {
+/// The epoch that `current` gives as seen through this thread's scopes; `None` if there are none.
+pub(super) fn overlaid<S: ConfigNamespaces>(
+    inner: &Arc<Inner<S>>,
+    current: impl FnOnce() -> Arc<Epoch<S>>,
+) -> Option<Arc<Epoch<S>>> {
     let context = address(inner);
     // The usual case costs one look at an empty list.
     let through: Vec<u64> = FRAMES
@@ -141,9 +142,8 @@ pub(super) fn overlaid<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Option<Arc
     }
     let scopes = scopes(inner);
     let innermost = scopes.last()?;
-    let current = inner.current.load();
-    let mut cache = lock(&innermost.cache);
-    if let Some(overlay) = &*cache
+    let current = current();
+    if let Some(overlay) = &*lock(&innermost.cache)
         && overlay.under == current.number
         && overlay.through == through
     {
@@ -154,7 +154,10 @@ pub(super) fn overlaid<S: ConfigNamespaces>(inner: &Arc<Inner<S>>) -> Option<Arc
     let facts = &inner.shared.sources().facts;
     let values = solve(&inner.shared, &before(&current, facts), &mut layers, Mode::Suspend, Recompute::Live).ok()?;
     let epoch = Arc::new(current.next(current.number, values));
-    *cache = Some(Overlay { under: current.number, through, epoch: Arc::clone(&epoch) });
+    // Rules have run, and what is replaced goes, outside the lock: they are code of the program.
+    let overlay = Overlay { under: current.number, through, epoch: Arc::clone(&epoch) };
+    let replaced = lock(&innermost.cache).replace(overlay);
+    drop(replaced);
     Some(epoch)
 }
 

@@ -1,5 +1,6 @@
 //! Subscribers: they may veto a change, are told of it, and acknowledge that they applied it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -23,7 +24,19 @@ pub(super) struct Subscribers<S: ConfigNamespaces> {
 struct List<S: ConfigNamespaces> {
     next: u64,
     members: Vec<Member<S>>,
+    lost: VecDeque<Lost>,
 }
+
+/// A subscriber that a panic took away before it had applied what it was told.
+struct Lost {
+    name: String,
+    applied: u64,
+    /// The newest epoch then: later ones it was never told of.
+    told: u64,
+}
+
+/// Lost subscribers that are remembered.
+const LOST: usize = 64;
 
 struct Member<S: ConfigNamespaces> {
     id: u64,
@@ -36,7 +49,7 @@ struct Member<S: ConfigNamespaces> {
 
 impl<S: ConfigNamespaces> Default for Subscribers<S> {
     fn default() -> Self {
-        Self { list: Mutex::new(List { next: 0, members: Vec::new() }), told: Condvar::new() }
+        Self { list: Mutex::new(List { next: 0, members: Vec::new(), lost: VecDeque::new() }), told: Condvar::new() }
     }
 }
 
@@ -66,9 +79,15 @@ impl<S: ConfigNamespaces> Subscribers<S> {
         lock(&self.list).members.iter_mut().find(|member| member.id == id).map(act)
     }
 
-    /// Names of those who have not applied `epoch`.
+    /// Names of those who have not applied `epoch` and may do so yet.
     fn behind(list: &List<S>, epoch: u64) -> Vec<String> {
         list.members.iter().filter(|member| member.applied < epoch).map(|member| member.name.clone()).collect()
+    }
+
+    /// Those who never will.
+    fn lost(list: &List<S>, epoch: u64) -> impl Iterator<Item = String> {
+        let lost = list.lost.iter().filter(move |lost| lost.applied < epoch && epoch <= lost.told);
+        lost.map(|lost| format!("{} (panicked)", lost.name))
     }
 }
 
@@ -102,8 +121,9 @@ impl<S: ConfigNamespaces> Context<S> {
 
     /// Subscribes with a say: `veto` sees the pinned epochs before and after every change, and an error refuses it.
     ///
-    /// It runs inside the commit, so it must not change this context and should be quick. The end of an override is
-    /// not asked about: it always succeeds.
+    /// It runs inside the commit, so it should be quick, and looks only: a change of the same context from there is refused
+    /// at once, and one from a thread that it waits for after a while ([`set_patience`](Self::set_patience)). It is not
+    /// asked about a change that leaves every value as it is, nor about the end of an override, which always succeeds.
     pub fn subscribe_with_veto(
         &self,
         name: &str,
@@ -124,6 +144,10 @@ impl<S: ConfigNamespaces> Context<S> {
 
     /// Waits until every subscriber has acknowledged `epoch` or a newer one.
     ///
+    /// A subscription that was dropped is not waited for: who has gone holds nothing built from the settings any more.
+    /// Only if a panic dropped it before it had acknowledged, what it had built may be anywhere, half applied: it is named
+    /// as one that has not, for every epoch up to the one that was current then.
+    ///
     /// # Errors
     /// The names of those who have not within `timeout`.
     pub fn wait_applied(&self, epoch: u64, timeout: Duration) -> Result<(), Vec<String>> {
@@ -132,12 +156,16 @@ impl<S: ConfigNamespaces> Context<S> {
         let waits = |list: &mut List<S>| !Subscribers::behind(list, epoch).is_empty();
         let (list, _) =
             subscribers.told.wait_timeout_while(list, timeout, waits).unwrap_or_else(PoisonError::into_inner);
-        let behind = Subscribers::behind(&list, epoch);
+        let mut behind = Subscribers::behind(&list, epoch);
+        behind.extend(Subscribers::lost(&list, epoch));
         if behind.is_empty() { Ok(()) } else { Err(behind) }
     }
 }
 
 /// A subscriber's end. It does not keep the context alive.
+///
+/// Dropping it ends the subscription: it is not asked, told or waited for any longer. Keep it for as long as anything
+/// built from the settings is in use; [`wait_applied`](Context::wait_applied) says what a panic does.
 #[must_use = "a subscription ends when it is dropped"]
 pub struct Subscription<S: ConfigNamespaces> {
     context: Weak<Inner<S>>,
@@ -173,7 +201,10 @@ impl<S: ConfigNamespaces> Subscription<S> {
         poll_fn(|task| {
             let Some(inner) = self.context.upgrade() else { return Poll::Ready(None) };
             // Registered first: a change between the two is then seen by one of them.
-            inner.subscribers.with(self.id, |member| member.waker = Some(task.waker().clone()));
+            // What is replaced goes outside the lock: the last waker of a task takes the task along.
+            let waker = task.waker().clone();
+            let replaced = inner.subscribers.with(self.id, |member| member.waker.replace(waker));
+            drop(replaced);
             self.update(&inner).map_or(Poll::Pending, |update| Poll::Ready(Some(update)))
         })
         .await
@@ -206,7 +237,18 @@ impl<S: ConfigNamespaces> Drop for Subscription<S> {
         let removed = {
             let mut list = lock(&inner.subscribers.list);
             let position = list.members.iter().position(|member| member.id == self.id);
-            position.map(|position| list.members.remove(position))
+            let removed = position.map(|position| list.members.remove(position));
+            let told = inner.current.number();
+            if let Some(member) = &removed
+                && std::thread::panicking()
+                && member.applied < told
+            {
+                if list.lost.len() == LOST {
+                    list.lost.pop_front();
+                }
+                list.lost.push_back(Lost { name: member.name.clone(), applied: member.applied, told });
+            }
+            removed
         };
         // Its veto may own anything; it goes outside the lock. Who waits for this subscriber need not any longer.
         drop(removed);
