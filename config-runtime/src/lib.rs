@@ -43,7 +43,7 @@ pub use crate::explain::Explanation;
 pub use crate::facts::Facts;
 pub use crate::fingerprint::{Captured, Fingerprint, Recording};
 pub use crate::hot::Hot;
-pub use crate::leaf::{ByteSize, Choice, Leaf, Secret, Serde};
+pub use crate::leaf::{ByteSize, Choice, Fault, Leaf, Secret, Serde};
 pub use crate::loader::Loader;
 pub use crate::origin::Origin;
 pub use crate::record::Record;

@@ -13,14 +13,20 @@ use crate::facts::Facts;
 use crate::record::Record;
 use crate::resolved::Resolved;
 use crate::schema::ConfigNamespaces;
-use crate::source::file::{Chosen, Files};
-use crate::source::{Candidates, cli, env};
+use crate::source::cli::{self, Parsed};
+use crate::source::file::{Chosen, Files, Found};
+use crate::source::{Candidates, env};
 use crate::table::Table;
 
 #[derive(Clone)]
 enum FileSource {
     Path(PathBuf),
-    Text { name: PathBuf, text: String },
+    /// Read if it is there.
+    IfPresent(PathBuf),
+    Text {
+        name: PathBuf,
+        text: String,
+    },
 }
 
 /// Sources given one by one; nothing is read that was not given.
@@ -83,9 +89,35 @@ impl<S: ConfigNamespaces> Loader<S> {
         Self::default().env(std::env::vars_os()).args(std::env::args_os())
     }
 
-    /// Adds a file; later files override earlier ones, and `--config` comes last.
+    /// Adds a file; later files override earlier ones, and those of `--config` come last.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.sources.files.push(FileSource::Path(path.into()));
+        self
+    }
+
+    /// Adds a file that need not be there, such as one of the user's beside one of the system's.
+    ///
+    /// It ranks as [`file`](Self::file) does, in the order of the calls. Only absence is fine: a file that is there and
+    /// cannot be read or is not valid is an error, and so is a link that leads nowhere. On a reload it may have come;
+    /// one that had set something and is gone is an error, since it may be about to be written again.
+    ///
+    /// ```
+    /// # use kitbag::ConfigNamespaces;
+    /// # #[derive(ConfigNamespaces)]
+    /// # struct Args {
+    /// #     /// Jobs that may wait.
+    /// #     #[config(ns = "pool", default = 32)]
+    /// #     queue: usize,
+    /// # }
+    /// let home = tempfile::tempdir()?; // what the program takes for the user's folder
+    /// let loader = Args::loader().file_if_present(home.path().join("thumb.toml"));
+    /// assert_eq!(loader.load()?.pin().pool().queue(), 32);
+    /// std::fs::write(home.path().join("thumb.toml"), "[pool]\nqueue = 64")?;
+    /// assert_eq!(loader.load()?.pin().pool().queue(), 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn file_if_present(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sources.files.push(FileSource::IfPresent(path.into()));
         self
     }
 
@@ -107,7 +139,10 @@ impl<S: ConfigNamespaces> Loader<S> {
         self
     }
 
-    /// The command line, program name first.
+    /// The command line, **program name first**, as a process gets it: what stands first sets nothing.
+    ///
+    /// A program that has taken it off puts a name back: `.args(std::iter::once("app".into()).chain(rest))`. A flag in
+    /// the first place is an error, so that none is lost.
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.sources.args = Some(args.into_iter().map(Into::into).collect());
         self
@@ -128,14 +163,17 @@ impl<S: ConfigNamespaces> Loader<S> {
     fn gather(&self) -> (Record<S>, Candidates) {
         let table = Arc::new(Table::of::<S>());
         let mut candidates = Candidates::new(&table);
-        let matches = match self.sources.args.clone().map(cli::parse::<S>) {
-            Some((matches, errors)) => {
+        let matches = match self.sources.args.clone().map(|args| cli::parse::<S>(&table, args)) {
+            Some(Parsed { matches, errors, refused }) => {
                 candidates.errors.append(errors);
+                for leaf in refused {
+                    candidates.refused[leaf] = true;
+                }
                 matches
             }
             None => self.sources.matches.clone(),
         };
-        let files = self.sources.read_files(&table, matches.as_ref(), &mut candidates);
+        let Found { read, absent } = self.sources.read_files(&table, matches.as_ref(), &mut candidates);
         env::read(&table, &self.sources.env, &mut candidates);
         if let Some(matches) = &matches {
             cli::read(&table, matches, &mut candidates);
@@ -143,14 +181,15 @@ impl<S: ConfigNamespaces> Loader<S> {
         candidates.excuse_missing();
         let given = std::mem::take(&mut candidates.of_leaf);
         let mut record = Record::new(table, given);
-        record.files = files;
+        (record.files, record.absent) = (read, absent);
         record.warnings = std::mem::take(&mut candidates.warnings);
         (record, candidates)
     }
 
-    /// The files that a load reads, includes too, also those that it cannot read: what to watch.
+    /// The files that a load reads, includes too, also those that it cannot read or that are not there: what to watch.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.gather().0.files
+        let record = self.gather().0;
+        record.files.into_iter().chain(record.absent).collect()
     }
 
     /// What the sources say, before any rule runs.
@@ -185,10 +224,14 @@ impl<S: ConfigNamespaces> Loader<S> {
 }
 
 impl Sources {
-    fn read_files(&self, table: &Table, matches: Option<&ArgMatches>, candidates: &mut Candidates) -> Vec<PathBuf> {
+    fn read_files(&self, table: &Table, matches: Option<&ArgMatches>, candidates: &mut Candidates) -> Found {
         // A flag replaces the variable, as for every setting.
-        let (_, config) = self.variable(env::config_variable(table)).unzip();
-        let config = matches.and_then(cli::config_file).or_else(|| config.map(PathBuf::from));
+        let mut config = matches.map(cli::config_files).unwrap_or_default();
+        if config.is_empty() {
+            let variable = self.variable(env::config_variable(table));
+            // An empty variable names none.
+            config.extend(variable.filter(|(_, path)| !path.is_empty()).map(|(_, path)| PathBuf::from(path)));
+        }
         let chosen = matches.and_then(cli::profile).or_else(|| {
             let (by, name) = self.variable(env::profile_variable(table))?;
             // An empty variable chooses none.
@@ -201,11 +244,12 @@ impl Sources {
         for source in &self.files {
             match source {
                 FileSource::Path(path) => files.file(path),
+                FileSource::IfPresent(path) => files.file_if_present(path),
                 FileSource::Text { name, text } => files.text(name, text),
             }
         }
-        if let Some(path) = config {
-            files.file(&path);
+        for path in &config {
+            files.file_of_flag("--config", path);
         }
         files.finish()
     }

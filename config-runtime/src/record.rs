@@ -25,12 +25,14 @@ pub struct Record<S> {
     pub(crate) candidates: Vec<Vec<(Origin, Erased)>>,
     pub(crate) warnings: Vec<ConfigError>,
     pub(crate) files: Vec<PathBuf>,
+    /// Files that need not be there and were not.
+    pub(crate) absent: Vec<PathBuf>,
     schema: PhantomData<fn() -> S>,
 }
 
 impl<S: ConfigNamespaces> Record<S> {
     pub(crate) fn new(table: Arc<Table>, candidates: Vec<Vec<(Origin, Erased)>>) -> Self {
-        Self { table, candidates, warnings: Vec::new(), files: Vec::new(), schema: PhantomData }
+        Self { table, candidates, warnings: Vec::new(), files: Vec::new(), absent: Vec::new(), schema: PhantomData }
     }
 
     /// Deprecated names in use, each with what to use instead.
@@ -39,7 +41,8 @@ impl<S: ConfigNamespaces> Record<S> {
     }
 
     /// The files that were read, lowest precedence first: those given, `--config` and all that they include. A watcher
-    /// watches these. Texts given by [`Loader::text`](crate::Loader::text) are not among them.
+    /// watches these. Texts given by [`Loader::text`](crate::Loader::text) are not among them, nor are files of
+    /// [`Loader::file_if_present`](crate::Loader::file_if_present) that were not there.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files

@@ -6,7 +6,7 @@ use crate::context::{Context, Pinned};
 use crate::edit::{Edit, TestKit};
 use crate::error::Errors;
 use crate::fingerprint::{Reads, Recording};
-use crate::leaf::{AnyLeaf, Erased, Leaf, Shape};
+use crate::leaf::{AnyLeaf, Erased, Fault, Leaf, Shape};
 use crate::loader::Loader;
 use crate::reader::Inputs;
 use crate::role::Role;
@@ -181,7 +181,7 @@ pub struct LeafOps {
     pub shape: fn() -> Shape,
     pub samples: fn() -> Vec<String>,
     pub is_secret: fn() -> bool,
-    pub fault: fn(&Value) -> Option<String>,
+    pub faults: fn(&Value) -> Vec<Fault>,
     /// The leaf's own check.
     pub(crate) validate: Option<Check>,
     /// Whether a value lies in the declared range.
@@ -202,7 +202,7 @@ impl LeafOps {
             shape: T::shape,
             samples: T::samples,
             is_secret: T::is_secret,
-            fault: T::fault,
+            faults: T::faults,
             validate: None,
             in_range: None,
         }
@@ -253,6 +253,30 @@ impl LeafInfo {
             None => (self.ops.from_text)(text),
         };
         Some(value.ok_or_else(|| format!("expected {}, found `{text}`", (self.ops.expected)())))
+    }
+
+    /// The default as a user types it after a flag, if one is written in the schema.
+    pub(crate) fn default_in_a_flag(&self) -> Option<String> {
+        let Start::Default { text, make } = self.start else { return None };
+        if self.secret || (self.ops.is_secret)() {
+            return Some("not shown".to_owned());
+        }
+        // Text is read as from a flag, so it is what a user would type.
+        let value = make.map(|make| make().to_value());
+        let typed = match &value {
+            None => text.to_owned(),
+            Some(value) => value.plain(),
+        };
+        match value {
+            // What a program writes for a type may have no spelling in a flag.
+            Some(value) if !self.is_typed(&typed, &value) => Some(value.to_string()),
+            _ if typed.is_empty() => Some("\"\"".to_owned()),
+            _ => Some(typed),
+        }
+    }
+
+    fn is_typed(&self, text: &str, value: &Value) -> bool {
+        (self.ops.from_text)(text).is_some_and(|read| read.to_value() == *value)
     }
 }
 

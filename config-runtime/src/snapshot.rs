@@ -13,8 +13,8 @@ use crate::origin::Origin;
 use crate::record::Record;
 use crate::resolved::Resolved;
 use crate::schema::ConfigNamespaces;
-use crate::source::Candidates;
-use crate::table::Table;
+use crate::source::{Candidates, Given};
+use crate::table::{Name, Table};
 use crate::value::Value;
 
 /// The effective values of a context, overrides included, for a child process of the same program.
@@ -75,7 +75,12 @@ impl Snapshot {
         for (path, Sent { value, origin }) in &self.leaves {
             let origin = Origin::Snapshot { origin: origin.clone() };
             match table.index(path).filter(|index| table.entries[*index].is_sent()) {
-                Some(index) => candidates.add(index, origin, table.entries[index].parse_value(value)),
+                Some(index) => candidates.give(
+                    &table,
+                    &Name::Leaf(index),
+                    origin.clone(),
+                    Given::Value(value, &|_| origin.clone()),
+                ),
                 None => {
                     let error = ConfigError::new(format!("no setting is called `{path}`"));
                     candidates.errors.push(error.at("snapshot"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::ConfigError;
 use crate::facts::Facts;
 use crate::fingerprint::Fingerprint;
-use crate::leaf::Erased;
+use crate::leaf::{Erased, Fault};
 use crate::origin::Origin;
 use crate::reader::{Inputs, Values};
 use crate::schema::{
@@ -40,6 +40,10 @@ impl Entry {
         self.info.class == Class::Derived
     }
 
+    fn is_secret(&self) -> bool {
+        (self.info.ops.is_secret)()
+    }
+
     /// Whether another process must be told its value: it cannot be computed there from the other leaves.
     pub(crate) fn is_sent(&self) -> bool {
         !self.is_derived() || self.info.policy != Policy::Live
@@ -70,29 +74,34 @@ impl Entry {
     /// The value that a text from the environment or a flag stands for.
     pub(crate) fn parse_text(&self, text: &str) -> Result<Erased, ConfigError> {
         let value = (self.info.ops.from_text)(text);
-        self.check_parts(value.as_ref(), || Value::Text(text.to_owned()))?;
+        // The first says enough: all have the same place.
+        let faults = self.faults_within(value.as_ref(), || Value::Text(text.to_owned()));
+        if let Some(fault) = faults.as_deref().and_then(<[Fault]>::first) {
+            return Err(ConfigError::new(fault.text()).leaf(self.info.path));
+        }
         self.accept(value, || format!("`{text}`"))
     }
 
     /// The value that a file's value stands for.
-    pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, ConfigError> {
+    pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, Refused> {
         let parsed = (self.info.ops.from_value)(value);
-        self.check_parts(parsed.as_ref(), || value.clone())?;
-        self.accept(parsed, || value.describe())
+        if let Some(faults) = self.faults_within(parsed.as_ref(), || value.clone()) {
+            return Err(Refused::Within(faults));
+        }
+        self.accept(parsed, || value.describe()).map_err(Refused::Whole)
     }
 
-    /// A list or map says which entry it is, unless that would show a secret.
-    fn check_parts(&self, parsed: Option<&Erased>, given: impl FnOnce() -> Value) -> Result<(), ConfigError> {
-        let is_shown = parsed.is_none() && !(self.info.ops.is_secret)();
-        let fault = is_shown.then(|| (self.info.ops.fault)(&given())).flatten();
-        fault.map_or(Ok(()), |fault| Err(ConfigError::new(fault).leaf(self.info.path)))
+    /// A list or map says which entries it is, unless that would show a secret.
+    fn faults_within(&self, parsed: Option<&Erased>, given: impl FnOnce() -> Value) -> Option<Vec<Fault>> {
+        let is_shown = parsed.is_none() && !self.is_secret();
+        is_shown.then(|| (self.info.ops.faults)(&given())).filter(|faults| !faults.is_empty())
     }
 
     fn accept(&self, value: Option<Erased>, found: impl Fn() -> String) -> Result<Erased, ConfigError> {
         let error = |problem| ConfigError::new(problem).leaf(self.info.path);
         let Some(value) = value else {
             let expected = (self.info.ops.expected)();
-            if (self.info.ops.is_secret)() {
+            if self.is_secret() {
                 return Err(error(format!("expected {expected}; the value given is not shown")));
             }
             let hint = (self.info.ops.choices)()
@@ -117,6 +126,13 @@ impl Entry {
             None => Ok(()),
         }
     }
+}
+
+/// Why a file's value is refused.
+pub(crate) enum Refused {
+    Whole(ConfigError),
+    /// For what is in it.
+    Within(Vec<Fault>),
 }
 
 /// A name that is not a leaf any more.

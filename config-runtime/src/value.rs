@@ -29,11 +29,17 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value as it is given in a flag: text without quotes.
+    /// The value as it is given in a flag: text without quotes, lists as `1,2`, tables as `a=1,b=2`.
     pub(crate) fn plain(&self) -> String {
+        let joined = |parts: Vec<String>| parts.join(",");
         match self {
+            Self::Unset => String::new(),
             Self::Text(text) => text.clone(),
-            other => other.to_string(),
+            Self::List(values) => joined(values.iter().map(Self::plain).collect()),
+            Self::Table(entries) => {
+                joined(entries.iter().map(|(key, value)| format!("{key}={}", value.plain())).collect())
+            }
+            Self::Bool(_) | Self::Integer(_) | Self::Float(_) => self.to_string(),
         }
     }
 

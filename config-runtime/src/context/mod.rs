@@ -15,6 +15,7 @@ mod subscription;
 mod turn;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ use crate::facts::Facts;
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::published::Published;
+use crate::record::Record;
 use crate::resolved::{Declaration, Resolved};
 use crate::role::{Everything, Role, View};
 use crate::schema::ConfigNamespaces;
@@ -74,15 +76,24 @@ struct Sources {
     candidates: Vec<Vec<(Origin, Erased)>>,
     declared: Vec<Declaration>,
     warnings: Vec<ConfigError>,
+    /// The files that were read: one of them that is gone at a reload is missing, also if it need not be there.
+    files: Vec<PathBuf>,
+}
+
+impl Sources {
+    fn of<S>(record: Record<S>, facts: Facts, declared: Vec<Declaration>) -> Self {
+        let Record { candidates, warnings, files, .. } = record;
+        Self { facts, candidates, declared, warnings, files }
+    }
 }
 
 impl<S: ConfigNamespaces> Context<S> {
     pub(crate) fn publish(resolved: Resolved<S>) -> Self {
         let Resolved { record, facts, values, declared } = resolved;
-        let sources = Sources { facts, candidates: record.candidates, declared, warnings: record.warnings };
+        let table = Arc::clone(&record.table);
         let shared = Shared {
-            table: record.table,
-            sources: Mutex::new(Arc::new(sources)),
+            table,
+            sources: Mutex::new(Arc::new(Sources::of(record, facts, declared))),
             turns: Turns::default(),
             persist: Mutex::default(),
         };

@@ -35,7 +35,7 @@ impl<S: ConfigNamespaces> Context<S> {
     pub fn republish(&self, resolved: Resolved<S>, outstanding: Outstanding) -> Result<Vec<DroppedOverride>, Errors> {
         self.refuse_child("republish")?;
         let Resolved { record, facts, values, declared } = resolved;
-        let sources = Arc::new(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
+        let sources = Arc::new(Sources::of(record, facts, declared));
         let table = &self.0.shared.table;
         self.0.commit(|draft| {
             let mut dropped = Vec::new();
@@ -71,7 +71,14 @@ impl<S: ConfigNamespaces> Context<S> {
         let before = shared.sources();
         let resolved = loader.clone().facts(before.facts.clone()).resolve()?;
         let Resolved { record, facts, values, declared } = resolved.with_declared(before.declared.clone())?;
-        let sources = Arc::new(Sources { facts, candidates: record.candidates, declared, warnings: record.warnings });
+        let gone = record.absent.iter().filter(|file| before.files.contains(file));
+        let mut errors = Errors::default();
+        errors.extend(gone.map(|file| {
+            let hint = "a file that is to set nothing holds a comment or `{}`".to_owned();
+            ConfigError::new("this file was read before and is gone").at(file.display()).hint(Some(hint))
+        }));
+        errors.check(())?;
+        let sources = Arc::new(Sources::of(record, facts, declared));
         let table = &shared.table;
         let result = self.0.commit(|draft| {
             let mut errors = Errors::default();

@@ -5,6 +5,7 @@ use super::range::Bounds;
 use super::tree::{Entry, Former, Node, Successor, Unless, deprecation, paragraphs};
 use crate::leaf::Shape;
 use crate::schema::ConfigNamespaces;
+use crate::source::file::{INCLUDE, PROFILE};
 
 /// A JSON Schema (2020-12) of configuration files, for editors and for checks before a deployment.
 ///
@@ -27,9 +28,41 @@ use crate::schema::ConfigNamespaces;
 /// ```
 #[must_use]
 pub fn json_schema<S: ConfigNamespaces>() -> String {
+    let root = Node::of::<S>();
     let mut document = vec![member("$schema", Json::text("https://json-schema.org/draft/2020-12/schema"))];
-    document.extend(namespace(&Node::of::<S>()));
+    let Described { description, mut properties } = described(&root);
+    // What a profile may hold: the same settings, and neither of the two keys beside them.
+    let settings = properties.iter().map(|(name, _)| (name.clone(), reference(&format!("#/properties/{name}"))));
+    let profile = object(None, settings.collect());
+    properties.extend([member(INCLUDE, Json::Object(include())), member(PROFILE, Json::Object(profiles()))]);
+    document.extend(object(description, properties));
+    document.push(member("$defs", Json::Object(vec![member(PROFILE, Json::Object(profile))])));
     Json::Object(document).pretty()
+}
+
+/// Files that rank below the one that names them.
+fn include() -> Object {
+    let file = || vec![member("type", Json::text("string")), member("minLength", Json::Scalar("1".to_owned()))];
+    let list = vec![member("type", Json::text("array")), member("items", Json::Object(file()))];
+    vec![
+        member("description", Json::text("Files to read before this one, relative to it; what this one sets wins.")),
+        member("anyOf", Json::List(vec![Json::Object(file()), Json::Object(list)])),
+    ]
+}
+
+fn profiles() -> Object {
+    vec![
+        member(
+            "description",
+            Json::text("Settings by profile; those of the chosen one win over the rest of the file."),
+        ),
+        member("type", Json::text("object")),
+        member("additionalProperties", reference(&format!("#/$defs/{PROFILE}"))),
+    ]
+}
+
+fn reference(to: &str) -> Json {
+    Json::Object(vec![member("$ref", Json::text(to))])
 }
 
 fn member(key: &str, value: Json) -> (String, Json) {
@@ -37,19 +70,33 @@ fn member(key: &str, value: Json) -> (String, Json) {
 }
 
 fn namespace(node: &Node) -> Object {
-    let leaves = node.settings().map(|entry| member(entry.info.name, Json::Object(leaf(entry))));
-    let former = node.former.iter().filter_map(former);
-    let children = node.children.iter().map(|child| member(child.name(), Json::Object(namespace(child))));
-    let mut object = Vec::new();
-    if !node.doc.is_empty() {
-        object.push(member("description", Json::text(&paragraphs(node.doc).join("\n\n"))));
-    }
+    let Described { description, properties } = described(node);
+    object(description, properties)
+}
+
+/// A table with these keys and no others.
+fn object(description: Option<Json>, properties: Object) -> Object {
+    let mut object: Object = description.map(|description| member("description", description)).into_iter().collect();
     object.extend([
         member("type", Json::text("object")),
-        member("properties", Json::Object(leaves.chain(former).chain(children).collect())),
+        member("properties", Json::Object(properties)),
         member("additionalProperties", Json::bool(false)),
     ]);
     object
+}
+
+/// What a namespace is for, and what it holds.
+struct Described {
+    description: Option<Json>,
+    properties: Object,
+}
+
+fn described(node: &Node) -> Described {
+    let leaves = node.settings().map(|entry| member(entry.info.name, Json::Object(leaf(entry))));
+    let former = node.former.iter().filter_map(former);
+    let children = node.children.iter().map(|child| member(child.name(), Json::Object(namespace(child))));
+    let description = (!node.doc.is_empty()).then(|| Json::text(&paragraphs(node.doc).join("\n\n")));
+    Described { description, properties: leaves.chain(former).chain(children).collect() }
 }
 
 fn leaf(entry: &Entry) -> Object {

@@ -41,14 +41,19 @@ pub fn markdown<S: ConfigNamespaces>() -> String {
 fn introduction(root: &Node, env_prefix: Option<&str>) -> Vec<String> {
     let mut paragraphs = paragraphs(root.doc).into_iter();
     let title = paragraphs.next().unwrap_or_else(|| "Settings".to_owned());
-    let file = "The file is named by `--config FILE`";
-    let sources = match env_prefix {
-        Some(prefix) => format!(
-            "Flags win over the environment, the environment over the file, and the file over defaults. {file} or the \
-             variable `{prefix}_CONFIG`."
+    let (above, file, profile) = match env_prefix {
+        Some(prefix) => (
+            "Flags win over the environment, the environment over files",
+            format!(", or by the variable `{prefix}_CONFIG`"),
+            format!(" or the variable `{prefix}_PROFILE`"),
         ),
-        None => format!("Flags win over the file, and the file over defaults. {file}."),
+        None => ("Flags win over files", String::new(), String::new()),
     };
+    let sources = format!(
+        "{above}, and files over defaults. Files are named by `--config FILE`, given once or several times{file}; a \
+         later one wins over an earlier one. Within a file, the profile chosen with `--profile NAME`{profile} (table \
+         `profile.NAME`) wins over the top level, and that over the files listed as `include`."
+    );
     let classes = "Defaults are written as in a TOML file. A `launch` setting is fixed when the program starts, a \
                    `load_time` setting once loading is done, and a `hot` setting may change while the program runs.";
     std::iter::once(format!("# {}", title.trim_end_matches('.')))

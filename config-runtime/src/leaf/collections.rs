@@ -5,8 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 
-use super::{Leaf, Shape};
+use super::{Fault, Leaf, Shape};
+use crate::suggest::did_you_mean;
 use crate::value::Value;
+
+/// Of a list that is wrong all over, the first faults say enough.
+const MOST_FAULTS: usize = 20;
 
 /// An optional leaf. Unset unless given; an empty environment variable or flag value unsets it again.
 impl<T: Leaf> Leaf for Option<T> {
@@ -34,8 +38,8 @@ impl<T: Leaf> Leaf for Option<T> {
         T::from_value(value).map(Some)
     }
 
-    fn fault(value: &Value) -> Option<String> {
-        T::fault(value)
+    fn faults(value: &Value) -> Vec<Fault> {
+        T::faults(value)
     }
 
     fn is_valid(&self) -> bool {
@@ -108,15 +112,35 @@ fn entries_of_value<T: Leaf, C: FromIterator<T>>(value: &Value) -> Option<C> {
     }
 }
 
-/// Which entry of a file's list is at fault.
-fn fault_in_list<T: Leaf>(value: &Value) -> Option<String> {
-    let Value::List(values) = value else { return None };
-    let (position, entry) = values.iter().enumerate().find(|(_, entry)| T::from_value(entry).is_none())?;
-    Some(format!("entry {}: {}", position + 1, fault_of::<T>(entry)))
+/// Which entries of a file's list are at fault.
+fn faults_in_list<T: Leaf>(value: &Value) -> Vec<Fault> {
+    let Value::List(values) = value else { return Vec::new() };
+    let faulty = values.iter().enumerate().filter(|(_, entry)| T::from_value(entry).is_none()).take(MOST_FAULTS);
+    faulty
+        .flat_map(|(index, entry)| faults_of::<T>(entry).into_iter().map(move |fault| fault.in_entry(index)))
+        .collect()
 }
 
-fn fault_of<T: Leaf>(entry: &Value) -> String {
-    T::fault(entry).unwrap_or_else(|| format!("expected {}, found {}", T::expected(), entry.describe()))
+/// The same of a file's table.
+fn faults_in_table<T: Leaf>(value: &Value) -> Vec<Fault> {
+    let Value::Table(entries) = value else { return Vec::new() };
+    let faulty = entries.iter().filter(|(_, entry)| T::from_value(entry).is_none()).take(MOST_FAULTS);
+    faulty.flat_map(|(key, entry)| faults_of::<T>(entry).into_iter().map(move |fault| fault.in_key(key))).collect()
+}
+
+fn faults_of<T: Leaf>(entry: &Value) -> Vec<Fault> {
+    let faults = T::faults(entry);
+    if faults.is_empty() { vec![not_as_expected(&T::expected(), T::choices(), entry)] } else { faults }
+}
+
+fn not_as_expected(expected: &str, choices: Option<&[&str]>, entry: &Value) -> Fault {
+    let mut problem = format!("expected {expected}, found {}", entry.describe());
+    let hint = match (choices, entry) {
+        (Some(names), Value::Text(text)) => did_you_mean(text, names.iter().copied()),
+        _ => None,
+    };
+    problem.extend(hint.map(|hint| format!("; {hint}")));
+    Fault::new(problem)
 }
 
 fn samples_of_list<T: Leaf>() -> Vec<String> {
@@ -144,8 +168,8 @@ impl<T: Leaf> Leaf for Vec<T> {
         entries_of_value(value)
     }
 
-    fn fault(value: &Value) -> Option<String> {
-        fault_in_list::<T>(value)
+    fn faults(value: &Value) -> Vec<Fault> {
+        faults_in_list::<T>(value)
     }
 
     fn is_valid(&self) -> bool {
@@ -204,8 +228,8 @@ macro_rules! sets {
                 entries_of_value(value)
             }
 
-            fn fault(value: &Value) -> Option<String> {
-                fault_in_list::<T>(value)
+            fn faults(value: &Value) -> Vec<Fault> {
+                faults_in_list::<T>(value)
             }
 
             fn is_valid(&self) -> bool {
@@ -285,10 +309,8 @@ macro_rules! maps {
                 pairs_of_value(value)
             }
 
-            fn fault(value: &Value) -> Option<String> {
-                let Value::Table(entries) = value else { return None };
-                let (key, entry) = entries.iter().find(|(_, entry)| T::from_value(entry).is_none())?;
-                Some(format!("`{key}`: {}", fault_of::<T>(entry)))
+            fn faults(value: &Value) -> Vec<Fault> {
+                faults_in_table::<T>(value)
             }
 
             fn is_valid(&self) -> bool {

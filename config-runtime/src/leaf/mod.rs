@@ -3,6 +3,7 @@
 mod by_serde;
 mod choice;
 mod collections;
+mod fault;
 mod integers;
 mod scalars;
 mod secret;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 pub use by_serde::Serde;
 pub use choice::Choice;
+pub use fault::Fault;
+pub(crate) use fault::Step;
 pub use secret::Secret;
 pub use shape::Shape;
 pub use units::ByteSize;
@@ -101,11 +104,13 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// What is wrong inside a value that was refused, for messages: a list names the entry at fault. What a variable or
+    /// What is wrong inside a value that was refused, for messages: a list names the entries at fault. What a variable or
     /// flag gave is asked about as [`Value::Text`].
+    ///
+    /// None: the value as a whole is not what was [expected](Self::expected).
     #[must_use]
-    fn fault(_: &Value) -> Option<String> {
-        None
+    fn faults(_: &Value) -> Vec<Fault> {
+        Vec::new()
     }
 
     /// The value of a leaf that has no `default` and that nobody set; `None`: the leaf is required.

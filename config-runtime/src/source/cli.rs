@@ -1,17 +1,17 @@
 //! Command-line flags, as arguments of a clap command built from the schema.
 
 use std::ffi::OsString;
-use std::ops::Range;
 use std::path::PathBuf;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
+use super::arguments::{self, Sorted};
 use super::file::Chosen;
 use super::{Candidates, Given};
 use crate::error::{ConfigError, Errors};
 use crate::origin::Origin;
-use crate::schema::{ConfigNamespaces, Start};
+use crate::schema::{ConfigNamespaces, LeafInfo, Start};
 use crate::table::{Entry, Former, Name, Now, Table};
 
 /// Id and name of the flag that names the configuration file.
@@ -29,14 +29,21 @@ pub(crate) fn augment<S: ConfigNamespaces>(command: Command) -> Command {
     let file = Arg::new(CONFIG)
         .long(CONFIG)
         .value_name("FILE")
-        .help(bootstrap_help("Read settings from this file (TOML, YAML or JSON)", super::env::config_variable(&table)))
-        .value_parser(clap::value_parser!(PathBuf));
+        .action(ArgAction::Append)
+        .help(bootstrap_help(
+            "Read settings from this file (TOML, YAML or JSON); of several the later one wins",
+            super::env::config_variable(&table),
+        ))
+        // An empty name is told of like every fault, not by clap.
+        .value_parser(clap::value_parser!(OsString))
+        .value_hint(ValueHint::FilePath);
     let profile = Arg::new(PROFILE)
         .long(PROFILE)
         .value_name("NAME")
-        .help(bootstrap_help("Use this profile of the files", super::env::profile_variable(&table)));
+        .help(bootstrap_help("Use this profile of the files", super::env::profile_variable(&table)))
+        .value_parser(clap::value_parser!(OsString));
     let leaves = table.entries.iter().filter(|entry| !entry.is_derived());
-    command.arg(file).arg(profile).args(leaves.flat_map(arguments)).args(table.former.iter().filter_map(|former| {
+    command.arg(file).arg(profile).args(leaves.flat_map(of_leaf)).args(table.former.iter().filter_map(|former| {
         let taken = |entry: &Entry| !entry.is_derived() && entry.info.flag == former.flag;
         // An alias may have the flag that its leaf still has.
         (!table.entries.iter().any(taken)).then(|| former_argument(former))
@@ -49,7 +56,11 @@ fn bootstrap_help(text: &str, variable: Option<String>) -> String {
 
 /// A former flag: read, or refused with advice, but not shown.
 fn former_argument(former: &Former) -> Arg {
-    let argument = Arg::new(former_id(former)).long(former.flag.clone()).hide(true).action(ArgAction::Set);
+    let argument = Arg::new(former_id(former))
+        .long(former.flag.clone())
+        .hide(true)
+        .action(ArgAction::Set)
+        .value_parser(clap::value_parser!(OsString));
     match former.now {
         // Whether it had a value is not known any more.
         Now::Retired(_) => argument.num_args(0..=1).default_missing_value(""),
@@ -61,7 +72,7 @@ fn former_id(former: &Former) -> String {
     format!("{FORMER}{}", former.path)
 }
 
-fn arguments(entry: &Entry) -> Vec<Arg> {
+fn of_leaf(entry: &Entry) -> Vec<Arg> {
     let info = entry.info;
     let heading = info.path.strip_suffix(info.name).unwrap_or_default().trim_end_matches('.');
     let value = Arg::new(info.path)
@@ -70,9 +81,15 @@ fn arguments(entry: &Entry) -> Vec<Arg> {
         .help(help(entry))
         .help_heading(heading.to_owned())
         .action(ArgAction::Set)
-        .allow_negative_numbers(true);
+        // Whether it is UTF-8 is looked at where the value is read, with the flag's name at hand.
+        .value_parser(clap::value_parser!(OsString));
     if !(info.ops.is_switch)() {
-        return vec![value];
+        // `--patience -1s` is a value out of range, not a flag. Text might be a flag whose value was forgotten.
+        return vec![if may_be_dashed(info) {
+            value.allow_hyphen_values(true)
+        } else {
+            value.allow_negative_numbers(true)
+        }];
     }
     // `--flag`, `--flag=false` and `--no-flag`; a separate word after `--flag` is not its value.
     let value = value.num_args(0..=1).require_equals(true).default_missing_value("true");
@@ -84,16 +101,18 @@ fn arguments(entry: &Entry) -> Vec<Arg> {
     vec![value, negated]
 }
 
+/// Whether no value of the leaf looks like a flag, so that one is refused where it stands for a value.
+fn may_be_dashed(info: &LeafInfo) -> bool {
+    let refuses = |text: &&str| crate::guard::catch(|| (info.ops.from_text)(text).is_none()).unwrap_or(true);
+    ["--x", "--x=1", "--x=a", "--x=true"].iter().all(refuses)
+}
+
 fn help(entry: &Entry) -> String {
     let info = entry.info;
     let summary = info.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let mut notes = Vec::new();
     match info.start {
-        // The value as a user would write it, not as the schema does.
-        Start::Default { text, .. } => notes.push(match info.default_value() {
-            Some(Ok(value)) => format!("default: {}", value.to_value().plain()),
-            _ => format!("default: {text}"),
-        }),
+        Start::Default { .. } => notes.extend(info.default_in_a_flag().map(|default| format!("default: {default}"))),
         Start::Computed(computation) => notes.push(format!("default: by rule `{}`", computation.function)),
         Start::Required if (info.ops.when_absent)().is_none() => notes.push("required".to_owned()),
         Start::Required => {}
@@ -110,78 +129,67 @@ fn help(entry: &Entry) -> String {
     help
 }
 
-/// Parses the arguments (program name first). What is faulty is reported and left out, so that the rest can be
-/// looked at too; there are no matches if clap can make nothing of the rest.
-pub(crate) fn parse<S: ConfigNamespaces>(mut arguments: Vec<OsString>) -> (Option<ArgMatches>, Errors) {
-    let mut errors = Errors::default();
-    let about = S::SCHEMA.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-    loop {
-        let command = augment::<S>(Command::new("program").about(about.clone()));
-        let error = match command.try_get_matches_from(&arguments) {
-            Ok(matches) => return (Some(matches), errors),
-            Err(error) => error,
-        };
-        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-            return (None, Errors::help(error.to_string()));
-        }
-        errors.push(describe(&error));
-        let Some(fault) = fault(&error, &arguments) else { return (None, errors) };
-        arguments.drain(fault);
-    }
+/// What a command line says.
+pub(crate) struct Parsed {
+    /// None if help is asked for.
+    pub(crate) matches: Option<ArgMatches>,
+    pub(crate) errors: Errors,
+    /// Leaves whose flag was given, but not well.
+    pub(crate) refused: Vec<usize>,
 }
 
-/// Where in the arguments the one stands that clap does not know, with what looks like its value.
-fn fault(error: &clap::Error, arguments: &[OsString]) -> Option<Range<usize>> {
-    if error.kind() != ErrorKind::UnknownArgument {
-        return None;
+/// Parses the arguments (program name first). What is faulty is reported and left out, so that the rest can be
+/// looked at too.
+pub(crate) fn parse<S: ConfigNamespaces>(table: &Table, arguments: Vec<OsString>) -> Parsed {
+    let about = S::SCHEMA.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let command = augment::<S>(Command::new("program").about(about));
+    let Sorted { mut arguments, mut errors, refused, wants_help } = arguments::sort(&command, arguments);
+    if wants_help {
+        // The program's name stays, which the help shows.
+        arguments.truncate(1);
+        arguments.push("--help".into());
     }
-    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return None };
-    let is_fault = |argument: &OsString| {
-        argument.to_str().is_some_and(|text| text == name || text.split_once('=').is_some_and(|(flag, _)| flag == name))
+    let matches = match command.try_get_matches_from(arguments) {
+        Ok(matches) => Some(matches),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            return Parsed { matches: None, errors: Errors::help(error.to_string()), refused: Vec::new() };
+        }
+        Err(error) => {
+            errors.push(describe(&error));
+            None
+        }
     };
-    let start = 1 + arguments.iter().skip(1).position(is_fault)?;
-    let takes_next = name.starts_with("--") && arguments[start].to_str() == Some(name);
-    // A schema has no positional arguments, so a word after an unknown flag was meant as its value.
-    let value = arguments.get(start + 1).filter(|next| !next.to_string_lossy().starts_with('-'));
-    Some(start..start + 1 + usize::from(takes_next && value.is_some()))
+    let leaf = |id: &String| table.index(id.strip_prefix(NEGATED).unwrap_or(id));
+    Parsed { matches, errors, refused: refused.iter().filter_map(leaf).collect() }
 }
 
 /// clap's own text on one line, without its label and usage.
 fn describe(error: &clap::Error) -> ConfigError {
-    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(name))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-    {
-        let hint = match error.get(ContextKind::SuggestedArg) {
-            Some(ContextValue::String(known)) => Some(format!("did you mean `{known}`?")),
-            _ => None,
-        };
-        let problem = if name.starts_with('-') { "no such flag" } else { "unexpected argument" };
-        return ConfigError::new(problem).at(name).hint(hint);
-    }
     let text = error.to_string();
     let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     ConfigError::new(message).at("command line")
 }
 
-/// The file named by `--config`.
-pub(crate) fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
-    matches.get_one::<PathBuf>(CONFIG).cloned()
+/// The files named by `--config`, lowest precedence first.
+pub(crate) fn config_files(matches: &ArgMatches) -> Vec<PathBuf> {
+    matches.get_many::<OsString>(CONFIG).into_iter().flatten().map(PathBuf::from).collect()
 }
 
 /// The profile named by `--profile`.
 pub(crate) fn profile(matches: &ArgMatches) -> Option<Chosen> {
-    matches.get_one::<String>(PROFILE).map(|name| Chosen { name: name.clone(), by: format!("--{PROFILE}") })
+    let name = matches.get_one::<OsString>(PROFILE)?.to_string_lossy().into_owned();
+    Some(Chosen { name, by: format!("--{PROFILE}") })
 }
 
 /// Takes the values given as flags; what was not given is not a candidate.
 pub(crate) fn read(table: &Table, matches: &ArgMatches, candidates: &mut Candidates) {
     for (index, entry) in table.entries.iter().enumerate().filter(|(_, entry)| !entry.is_derived()) {
         let info = entry.info;
-        let given = matches.get_one::<String>(info.path);
+        let given = matches.get_one::<OsString>(info.path);
         let negated = (info.ops.is_switch)() && matches.get_flag(&format!("{NEGATED}{}", info.path));
         if let Some(text) = given {
             let origin = Origin::Flag { flag: format!("--{}", info.flag) };
-            candidates.give(table, &Name::Leaf(index), origin, Given::Text(text));
+            candidates.give(table, &Name::Leaf(index), origin, Given::of_os(text));
         } else if negated {
             let origin = Origin::Flag { flag: format!("--no-{}", info.flag) };
             candidates.give(table, &Name::Leaf(index), origin, Given::Text("false"));
@@ -189,9 +197,9 @@ pub(crate) fn read(table: &Table, matches: &ArgMatches, candidates: &mut Candida
     }
     for former in &table.former {
         // Not every former name has an argument of its own.
-        if let Ok(Some(text)) = matches.try_get_one::<String>(&former_id(former)) {
+        if let Ok(Some(text)) = matches.try_get_one::<OsString>(&former_id(former)) {
             let origin = Origin::Flag { flag: format!("--{}", former.flag) };
-            candidates.give(table, &Name::Former(former), origin, Given::Text(text));
+            candidates.give(table, &Name::Former(former), origin, Given::of_os(text));
         }
     }
 }

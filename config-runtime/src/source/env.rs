@@ -43,7 +43,6 @@ pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates
             candidates.errors.push(ConfigError::new("no setting has this environment variable").at(name).hint(hint));
             continue;
         };
-        let given = value.to_str().map_or(Given::Unreadable("the value is not UTF-8"), Given::Text);
-        candidates.give(table, &found, Origin::Env { variable: name.to_owned() }, given);
+        candidates.give(table, &found, Origin::Env { variable: name.to_owned() }, Given::of_os(value));
     }
 }

@@ -1,18 +1,20 @@
 //! The sources of values: each turns what it holds into candidates with an origin, and reports all that is wrong.
 
+mod arguments;
 pub(crate) mod cli;
 pub(crate) mod env;
 pub(crate) mod file;
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 pub(crate) use self::file::json_value;
 
 use crate::error::{ConfigError, Errors};
-use crate::leaf::Erased;
+use crate::leaf::{Erased, Fault};
 use crate::origin::Origin;
 use crate::schema::Replaced;
-use crate::table::{Name, Now, Table};
+use crate::table::{Name, Now, Refused, Table};
 use crate::value::Value;
 
 /// What the sources said: for each leaf the values given, lowest precedence first.
@@ -33,9 +35,19 @@ pub(crate) enum Given<'a> {
     /// From the environment or a flag.
     Text(&'a str),
     /// From a file.
-    Value(&'a Value),
+    Value(&'a Value, Places<'a>),
     /// Refused before its leaf was known.
     Unreadable(&'a str),
+}
+
+/// Where in a file a part of a value stands.
+pub(crate) type Places<'a> = &'a dyn Fn(&Fault) -> Origin;
+
+impl<'a> Given<'a> {
+    /// Text that the system handed over, which may be no text.
+    pub(crate) fn of_os(text: &'a OsStr) -> Self {
+        text.to_str().map_or(Self::Unreadable("the value is not UTF-8"), Self::Text)
+    }
 }
 
 impl Candidates {
@@ -82,10 +94,14 @@ impl Candidates {
         }
         let value = match given {
             Given::Text(text) => entry.parse_text(text),
-            Given::Value(value) => entry.parse_value(value),
+            Given::Value(value, places) => match entry.parse_value(value) {
+                Err(Refused::Within(faults)) => return self.refuse_within(index, entry.info.path, &faults, places),
+                Err(Refused::Whole(error)) => Err(error),
+                Ok(value) => Ok(value),
+            },
             Given::Unreadable(problem) => Err(ConfigError::new(problem).leaf(entry.info.path)),
         };
-        self.add(index, origin, value);
+        self.add(table, index, origin, value);
     }
 
     /// A former leaf: read as what it was, then converted for the leaf that took its place.
@@ -99,22 +115,41 @@ impl Candidates {
         };
         let old = match given {
             Given::Text(text) => (replaced.ops.from_text)(text),
-            Given::Value(value) => (replaced.ops.from_value)(value),
-            Given::Unreadable(_) => None,
+            Given::Value(value, places) => {
+                let old = (replaced.ops.from_value)(value);
+                if old.is_none() && !(replaced.ops.is_secret)() {
+                    let faults = (replaced.ops.faults)(value);
+                    if !faults.is_empty() {
+                        return self.refuse_within(target, replaced.path, &faults, places);
+                    }
+                }
+                old
+            }
+            Given::Unreadable(problem) => {
+                return self.add(table, target, origin, Err(ConfigError::new(problem).leaf(replaced.path)));
+            }
         };
         let value = match old {
             Some(old) => crate::guard::catch(|| (replaced.convert)(&old))
                 .and_then(|new| table.entries[target].check_range(&new).map(|()| new)),
             None => Err(format!("expected {}", (replaced.ops.expected)())),
         };
-        self.add(target, origin, value.map_err(|problem| ConfigError::new(problem).leaf(replaced.path)));
+        self.add(table, target, origin, value.map_err(|problem| ConfigError::new(problem).leaf(replaced.path)));
+    }
+
+    /// Notes what is wrong inside a leaf's value, each fault at its own place.
+    fn refuse_within(&mut self, index: usize, path: &str, faults: &[Fault], places: Places<'_>) {
+        self.refused[index] = true;
+        let errors = faults.iter().map(|fault| ConfigError::new(fault.text()).leaf(path).given_by(&places(fault)));
+        self.errors.extend(errors);
     }
 
     /// Notes a leaf's value. Two in one source, under different names, are a mistake: one of them would be lost.
-    pub(crate) fn add(&mut self, index: usize, origin: Origin, value: Result<Erased, ConfigError>) {
+    pub(crate) fn add(&mut self, table: &Table, index: usize, origin: Origin, value: Result<Erased, ConfigError>) {
         let value = value.and_then(|value| match self.of_leaf[index].last() {
             Some((before, _)) if before.is_same_source(&origin) => {
-                Err(ConfigError::new(format!("given twice; the other name is at {before}")))
+                let error = ConfigError::new(format!("given twice; the other name is at {before}"));
+                Err(error.leaf(table.entries[index].info.path))
             }
             _ => Ok(value),
         });

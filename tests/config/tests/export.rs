@@ -226,12 +226,47 @@ fn the_json_schema_knows_names_and_defaults() {
     assert_eq!(property("exec", "threads").get("default"), None);
 }
 
+#[test]
+fn the_json_schema_knows_includes_and_profiles() {
+    let schema: Value = serde_json::from_str(&export::json_schema::<Kinds>()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("base.toml"), "exec.device = 'cpu'").unwrap();
+    for (document, expected) in [
+        ("include = 'base.toml'", true),
+        ("include = ['base.toml', 'base.toml']", true),
+        ("include = []", true),
+        ("include = ''", false),
+        ("include = ['']", false),
+        ("include = 3", false),
+        ("include = [['base.toml']]", false),
+        ("include = 'base.toml'\n[exec]\ndevice = 'auto'\n[profile.prod.exec]\ndevice = 'cpu'\n[profile.dev]", true),
+        ("[profile.prod.exec.kernel]\nblock_rows = 32\n[profile.prod.batch]\nsizes = [1]", true),
+        ("[profile.prod.exec.kernel]\nblock_rows = 1000", false),
+        ("[profile.prod.exec]\ndevcie = 'cpu'", false),
+        ("[profile.prod]\ninclude = 'base.toml'", false),
+        ("[profile.prod.profile.dev]", false),
+        ("profile = 'prod'", false),
+        ("profile.prod = 'x'", false),
+        ("[exec]\ninclude = 'base.toml'", false),
+    ] {
+        let loaded = loader().text(folder.path().join("a.toml"), document).record();
+        assert_eq!(loaded.is_ok(), expected, "{document}: {:?}", loaded.err());
+        assert_eq!(is_valid(&schema, &json(document)), expected, "{document}");
+    }
+}
+
 fn json(toml: &str) -> Value {
     toml::from_str(toml).unwrap()
 }
 
 /// The part of JSON Schema that is in use. A keyword that is not known here is a fault, not a success.
 fn is_valid(schema: &Value, value: &Value) -> bool {
+    is_valid_in(schema, schema, value)
+}
+
+/// `root`: the document that references are looked up in.
+fn is_valid_in(root: &Value, schema: &Value, value: &Value) -> bool {
+    let is_valid = |schema: &Value, value: &Value| is_valid_in(root, schema, value);
     let number = |end: &Value| end.as_f64().unwrap();
     let integer = |number: &Value| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     // Integers are compared as such: floats have too few digits for them.
@@ -240,7 +275,12 @@ fn is_valid(schema: &Value, value: &Value) -> bool {
         _ => value.as_f64().map(|value| value.total_cmp(&number(end))),
     };
     schema.as_object().unwrap().iter().all(|(keyword, argument)| match keyword.as_str() {
-        "$schema" | "description" | "default" | "deprecated" | "writeOnly" => true,
+        "$schema" | "$defs" | "description" | "default" | "deprecated" | "writeOnly" => true,
+        "$ref" => {
+            let target = root.pointer(argument.as_str().unwrap().strip_prefix('#').unwrap());
+            is_valid(target.expect("a reference leads somewhere"), value)
+        }
+        "minLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 >= argument.as_u64().unwrap()),
         "type" => match argument.as_str().unwrap() {
             "object" => value.is_object(),
             "array" => value.is_array(),

@@ -208,6 +208,115 @@ fn origins_are_exact() {
     assert_eq!(cfg.explain("http.banner").unwrap().steps().last().unwrap().0, "a.json:1:5037");
 }
 
+#[test]
+fn what_is_wrong_in_a_list_or_table_has_its_own_place() {
+    let number = "expected an integer from 0 to 65535";
+    let weight = "expected an integer from 0 to 4294967295";
+    let digits = "9".repeat(50);
+    let ports =
+        |place: &str, entry: usize, found: &str| format!("{place}: http.ports: entry {entry}: {number}, found {found}");
+    let weights =
+        |place: &str, key: &str, found: &str| format!("{place}: http.client.weights: `{key}`: {weight}, found {found}");
+    for (name, text, wanted) in [
+        // Lists: inline, over several lines, and as blocks.
+        ("a.toml", "http.ports = [1, 'x']", vec![ports("a.toml:1:18", 2, "the text \"x\"")]),
+        (
+            "a.toml",
+            "[http]\nports = [\n  70000,\n  2, # fine\n  -3,\n]",
+            vec![ports("a.toml:3:3", 1, "the integer `70000`"), ports("a.toml:5:3", 3, "the integer `-3`")],
+        ),
+        ("a.toml", "http = { greeting = 'üü', ports = [1, [2]] }", vec![ports("a.toml:1:39", 2, "a list")]),
+        ("a.yaml", "http: {ports: [1, x]}", vec![ports("a.yaml:1:19", 2, "the text \"x\"")]),
+        (
+            "a.yaml",
+            "http:\n  ports:\n  - 1\n  - x\n  -\n",
+            vec![ports("a.yaml:4:5", 2, "the text \"x\""), ports("a.yaml:5:4", 3, "nothing")],
+        ),
+        (
+            "a.json",
+            "{\"http\": {\"ports\": [1,\n null, 1.0]}}",
+            vec![ports("a.json:2:2", 2, "nothing"), ports("a.json:2:8", 3, "the float `1.0`")],
+        ),
+        // Tables: inline, under a header, dotted, and as blocks.
+        ("a.toml", "http.client.weights = { a = 1, b = 'x' }", vec![weights("a.toml:1:36", "b", "the text \"x\"")]),
+        ("a.toml", "[http.client.weights]\na = 1\nb = -1", vec![weights("a.toml:3:5", "b", "the integer `-1`")]),
+        ("a.toml", "[http.client]\nweights.a = 1\nweights.b.c = 1", vec![weights("a.toml:3:9", "b", "a table")]),
+        ("a.yaml", "http: {client: {weights: {a: 1, b: x}}}", vec![weights("a.yaml:1:36", "b", "the text \"x\"")]),
+        (
+            "a.yaml",
+            "http:\n  client:\n    weights:\n      a: 1\n      b: x",
+            vec![weights("a.yaml:5:10", "b", "the text \"x\"")],
+        ),
+        (
+            "a.json",
+            "{\"http\": {\"client\": {\"weights\": {\"a\": 1, \"b\": \"x\"}}}}",
+            vec![weights("a.json:1:47", "b", "the text \"x\"")],
+        ),
+        // A profile's, an alias's and a number that is no value.
+        ("a.toml", "[profile.p.http]\nports = [1, 'x']", vec![ports("a.toml:2:13 (profile p)", 2, "the text \"x\"")]),
+        ("a.yaml", "http: {hosts: [&x y], ports: [*x]}", vec![ports("a.yaml:1:31", 1, "the text \"y\"")]),
+        (
+            "a.json",
+            &format!("{{\"http\": {{\"ports\": [1, {digits}]}}}}"),
+            vec![format!("a.json:1:24: http.ports: the integer `{digits}` is too large")],
+        ),
+    ] {
+        assert_eq!(faults(name, text), wanted, "{text:?}");
+    }
+    let many = format!("http.ports = [{}]", "'x', ".repeat(1000));
+    assert!((2..=25).contains(&faults("a.toml", &many).len()));
+}
+
+#[test]
+fn an_optional_file_may_be_absent_and_nothing_else() {
+    let folder = Folder::of(&[
+        ("system.toml", "[pool]\nqueue = 1\nseed = 1"),
+        ("user.yaml", "include: more.toml\npool: {queue: 2}\nprofile: {p: {pool: {seed: 3}}}"),
+        ("more.toml", "pool.offset = 4"),
+        ("broken.toml", "pool = "),
+        ("wrong.toml", "pool.queu = 1"),
+        ("empty.toml", ""),
+        ("half.toml", "include = 'none.toml'"),
+        ("folder.toml/x", ""),
+    ]);
+    let with = |name: &str| loader().file(folder.path("system.toml")).file_if_present(folder.path(name));
+    let fault = |name: &str| folder.short(&with(name).load().map(|_| ()).unwrap_err().to_string());
+
+    // Absent: as if it had not been asked for; and so is its folder.
+    for name in ["none.toml", "none/none.toml"] {
+        let record = with(name).record().unwrap();
+        assert_eq!(record.files(), [folder.path("system.toml")]);
+        let cfg = record.resolve(&Facts::for_test()).unwrap().publish();
+        assert_eq!(cfg.explain("pool.queue").unwrap().steps().count(), 2);
+    }
+    // Present: a file like any other, in its rank.
+    let cfg = with("user.yaml").profile("p").load().unwrap();
+    let now = cfg.pin();
+    assert_eq!((now.pool().queue(), now.pool().seed(), now.pool().offset()), (2, 3, 4));
+    let chain = folder.short(&cfg.explain("pool.queue").unwrap().to_string());
+    assert_eq!(chain, "pool.queue = 2\n  default: 32\n  system.toml:2:9: 1\n> user.yaml:2:15: 2");
+    let below = loader().file_if_present(folder.path("user.yaml")).file(folder.path("system.toml")).load().unwrap();
+    assert_eq!(below.pin().pool().queue(), 1);
+
+    // There and not readable, or not valid.
+    assert_eq!(fault("broken.toml").matches("broken.toml:1:").count(), 1);
+    assert!(
+        fault("wrong.toml").contains("wrong.toml:1:6: no setting is called `pool.queu`; did you mean `pool.queue`?")
+    );
+    assert!(fault("empty.toml").contains("empty.toml: the file is empty"));
+    assert!(fault("half.toml").contains("half.toml:1:11: cannot read: no such file (half.toml -> none.toml)"));
+    assert!(fault("folder.toml").contains("folder.toml: this is a folder, not a file"));
+    // Its name says the format; a slip there is one although there is no such file yet.
+    assert!(fault("none").contains("none: the format of a file is told by its name"));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(folder.path("gone.toml"), folder.path("link.toml")).unwrap();
+        assert!(fault("link.toml").contains("link.toml: cannot read: no such file"));
+        // A file where its folder should be.
+        assert!(fault("system.toml/user.toml").contains("system.toml/user.toml: cannot read: "));
+    }
+}
+
 /// One file of the precedence matrix.
 fn write(format: &str, include: Option<&str>, top: Option<u32>, profile: Option<u32>) -> String {
     // An unchosen profile in each, which must not win.

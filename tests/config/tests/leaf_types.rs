@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 use std::num::NonZero;
 
-use kitbag::{ByteSize, Choice, ConfigChoice, ConfigNamespaces, Leaf, Secret, Serde, Value};
+use kitbag::{ByteSize, Choice, ConfigChoice, ConfigNamespaces, Fault, Leaf, Secret, Serde, Value};
 use serde::{Deserialize, Serialize};
 
 /// What a text of a flag or variable, and what a file's value stands for; both print the same again.
@@ -112,8 +112,9 @@ fn sets_hold_an_entry_once_and_show_their_entries_in_order() {
     assert_eq!(words.to_value(), list([text("a"), text("b")]));
     reads("", &list([]), &HashSet::<u8>::new());
     refuses::<BTreeSet<u8>>(&["1,,2", "1;2"], &[Value::Integer(1), list([text("1")])]);
-    let fault = BTreeSet::<u8>::fault(&list([Value::Integer(1), text("x")]));
-    assert_eq!(fault.as_deref(), Some("entry 2: expected an integer from 0 to 255, found the text \"x\""));
+    let faults = BTreeSet::<u8>::faults(&list([Value::Integer(1), text("x")]));
+    let wanted = Fault::new("expected an integer from 0 to 255, found the text \"x\"");
+    assert_eq!(faults, [wanted.in_entry(1)]);
 }
 
 #[test]
@@ -125,8 +126,9 @@ fn maps_of_both_kinds_are_tables() {
     reads("b=2,a=1", &table.clone(), &HashMap::from(pairs.clone()));
     assert_eq!(HashMap::from(pairs).to_value(), table);
     refuses::<HashMap<String, u8>>(&["a=1,a=2", "a", "a=x"], &[list([])]);
-    let fault = HashMap::<String, u8>::fault(&Value::Table([("k".to_owned(), text("x"))].into()));
-    assert_eq!(fault.as_deref(), Some("`k`: expected an integer from 0 to 255, found the text \"x\""));
+    let faults = HashMap::<String, u8>::faults(&Value::Table([("k".to_owned(), text("x"))].into()));
+    let wanted = Fault::new("expected an integer from 0 to 255, found the text \"x\"");
+    assert_eq!(faults, [wanted.in_key("k")]);
 }
 
 /// A choice that can be in a set.

@@ -79,7 +79,7 @@ fn aliases_work_in_every_source() {
 #[test]
 fn two_names_of_one_leaf_in_one_source_are_a_mistake() {
     let errors = loader().text("app.toml", "[pool]\nqueue = 7\nplaces = 8").load().unwrap_err();
-    assert_eq!(lines(&errors), ["app.toml:3:10: given twice; the other name is at app.toml:2:9"]);
+    assert_eq!(lines(&errors), ["app.toml:3:10: pool.queue: given twice; the other name is at app.toml:2:9"]);
     let errors = loader().args(["app", "--queue=1", "--places=2"]).load().unwrap_err();
     assert!(errors.to_string().contains("given twice"), "{errors}");
     // In different sources precedence decides, as always.

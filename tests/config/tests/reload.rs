@@ -44,6 +44,35 @@ fn sizes(cfg: &Context<Args>) -> (usize, usize, usize) {
 }
 
 #[test]
+fn an_optional_file_may_come_and_may_not_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("user.toml");
+    let loader = loader("[schedule]\nchunk = 100").file_if_present(&file);
+    let cfg = loader.load().unwrap();
+    let (sender, reports) = mpsc::channel();
+    let watch = cfg.watch(loader.clone(), Duration::from_millis(2), move |report| drop(sender.send(report))).unwrap();
+    std::fs::write(&file, "[schedule]\nchunk = 200").unwrap();
+    assert_eq!(reports.recv_timeout(LONG).unwrap().unwrap(), ["schedule.chunk"]);
+    drop(watch);
+    assert_eq!(chunk(&cfg), 200);
+    // An editor may be about to write it again; taking the defaults meanwhile would be wrong.
+    std::fs::remove_file(&file).unwrap();
+    let error = cfg.reload(&loader).unwrap_err().to_string();
+    assert!(
+        error.contains("user.toml: this file was read before and is gone; a file that is to set nothing"),
+        "{error}"
+    );
+    assert_eq!(chunk(&cfg), 200);
+    std::fs::write(&file, "# nothing").unwrap();
+    assert_eq!(cfg.reload(&loader).unwrap(), ["schedule.chunk"]);
+    assert_eq!(chunk(&cfg), 100);
+    // New input is new input.
+    std::fs::remove_file(&file).unwrap();
+    cfg.republish(loader.resolve().unwrap(), Outstanding::Carry).unwrap();
+    assert!(cfg.reload(&loader).is_ok());
+}
+
+#[test]
 fn derived_values_follow_their_policy() {
     let cfg = loader("[schedule]\nchunk = 100").load().unwrap();
     assert_eq!(sizes(&cfg), (200, 200, 200));

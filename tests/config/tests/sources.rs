@@ -233,6 +233,6 @@ fn a_schema_may_be_declared_inside_a_function() {
     let errors = Local::loader().text("a.toml", "[pool]\nsizes = [1, 2, 300]").load().unwrap_err();
     assert_eq!(
         lines(&errors),
-        ["a.toml:2:9: pool.sizes: entry 3: expected an integer from 0 to 255, found the integer `300`"]
+        ["a.toml:2:16: pool.sizes: entry 3: expected an integer from 0 to 255, found the integer `300`"]
     );
 }

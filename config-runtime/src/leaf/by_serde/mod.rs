@@ -10,7 +10,7 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Leaf, Shape};
+use super::{Fault, Leaf, Shape};
 use crate::source::json_value;
 use crate::value::Value;
 
@@ -104,17 +104,17 @@ where
         read::from_value(value).ok().map(Self)
     }
 
-    fn fault(value: &Value) -> Option<String> {
-        let as_it_is = read::from_value::<T>(value).err()?;
+    fn faults(value: &Value) -> Vec<Fault> {
+        let Err(as_it_is) = read::from_value::<T>(value) else { return Vec::new() };
         // Text may have been meant as JSON.
         let meant = match value {
             Value::Text(text) if text.trim_start().starts_with(['{', '[']) => match json_value(text) {
                 Ok(value) => read::from_value::<T>(&value).err(),
-                Err(problem) => return Some(format!("not JSON: {problem}")),
+                Err(problem) => return vec![Fault::new(format!("not JSON: {problem}"))],
             },
             _ => None,
         };
-        Some(meant.unwrap_or(as_it_is).to_string())
+        vec![meant.unwrap_or(as_it_is).into()]
     }
 
     fn is_valid(&self) -> bool {
@@ -241,7 +241,7 @@ mod tests {
             port: u16,
             hosts: Vec<String>,
         }
-        let fault = |text: &str| Serde::<BTreeMap<String, Tls>>::fault(&Value::Text(text.to_owned())).expect("a fault");
+        let fault = |text: &str| Serde::<BTreeMap<String, Tls>>::faults(&Value::Text(text.to_owned()))[0].text();
         assert_eq!(
             fault(r#"{"a": {"port": 70000, "hosts": []}}"#),
             "`a.port`: invalid value: integer `70000`, expected u16"

@@ -1,7 +1,7 @@
 //! From a file's value to a type, through serde. A fault knows where in the value it is.
 
 use std::collections::btree_map;
-use std::fmt::{self, Write};
+use std::fmt;
 
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess,
@@ -19,31 +19,29 @@ pub(super) fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, Fault>
 /// What is said of a key that the type does not know.
 const NO_SUCH_FIELD: &str = "no such field";
 
-/// A part of a value on the way to a fault.
+/// A fault as serde hands it on.
 #[derive(Debug)]
-enum Step {
-    Key(String),
-    Entry(usize),
-}
-
-/// What is wrong with a value, and where in it.
-#[derive(Debug)]
-pub(super) struct Fault {
-    problem: String,
-    /// Innermost first.
-    way: Vec<Step>,
-}
+pub(super) struct Fault(super::Fault);
 
 impl Fault {
-    fn inside(mut self, step: Step) -> Self {
-        self.way.push(step);
-        self
+    fn in_entry(self, index: usize) -> Self {
+        Self(self.0.in_entry(index))
+    }
+
+    fn in_key(self, key: &str) -> Self {
+        Self(self.0.in_key(key))
+    }
+}
+
+impl From<Fault> for super::Fault {
+    fn from(Fault(fault): Fault) -> Self {
+        fault
     }
 }
 
 impl Error for Fault {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self { problem: problem.to_string(), way: Vec::new() }
+        Self(super::Fault::new(problem.to_string()))
     }
 }
 
@@ -51,18 +49,7 @@ impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut place = String::new();
-        for step in self.way.iter().rev() {
-            match step {
-                Step::Key(key) if place.is_empty() => place.push_str(key),
-                Step::Key(key) => write!(place, ".{key}")?,
-                Step::Entry(index) => write!(place, "[{index}]")?,
-            }
-        }
-        if !place.is_empty() {
-            write!(f, "`{place}`: ")?;
-        }
-        f.write_str(&self.problem)
+        f.write_str(&self.0.text())
     }
 }
 
@@ -185,7 +172,7 @@ impl<'de> SeqAccess<'de> for &mut Entries<'_> {
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Fault> {
         let Some((index, value)) = self.values.next() else { return Ok(None) };
         let read = seed.deserialize(Reader { value, fields: &[] });
-        read.map(Some).map_err(|fault| fault.inside(Step::Entry(index)))
+        read.map(Some).map_err(|fault| fault.in_entry(index))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -218,11 +205,11 @@ impl<'de> MapAccess<'de> for Pairs<'_> {
 impl Pairs<'_> {
     fn at_key(&self, mut fault: Fault) -> Fault {
         let Some((key, _)) = self.value else { return fault };
-        if fault.way.is_empty() && fault.problem == NO_SUCH_FIELD {
+        if fault.0.is_here() && fault.0.problem() == NO_SUCH_FIELD {
             let hint = did_you_mean(key, self.fields.iter().copied());
-            fault.problem.extend(hint.map(|hint| format!("; {hint}")));
+            fault.0.append(&hint.map(|hint| format!("; {hint}")).unwrap_or_default());
         }
-        fault.inside(Step::Key(key.to_owned()))
+        fault.in_key(key)
     }
 }
 
@@ -302,7 +289,7 @@ impl Variant<'_> {
     /// Reads the data; a fault is inside the variant.
     fn data<V>(&self, read: impl FnOnce(Reader<'_>) -> Result<V, Fault>) -> Result<V, Fault> {
         let Tagged { name, value } = self.0;
-        read(Reader { value, fields: &[] }).map_err(|fault| fault.inside(Step::Key(name.to_owned())))
+        read(Reader { value, fields: &[] }).map_err(|fault| fault.in_key(name))
     }
 }
 

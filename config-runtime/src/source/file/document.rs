@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::leaf::Step;
 use crate::value::Value;
 
 /// Tables and lists may be nested this deep. No schema needs it, and a stack ends somewhere.
@@ -58,18 +59,37 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// The value, or what is wrong with it: `None` if a fault of the document says so already.
-    pub(super) fn value(&self) -> Result<Value, Option<String>> {
+    /// The value, or what is wrong with it or in it: `None` if a fault of the document says so already.
+    pub(super) fn value(&self) -> Result<Value, Option<Fault>> {
         Ok(match &self.content {
             Content::Scalar(value) => value.clone(),
             Content::List(nodes) => Value::List(nodes.iter().map(Self::value).collect::<Result<_, _>>()?),
             Content::Table { entries, cut_off: false } => {
                 let entries = entries.iter().map(|entry| Ok((entry.key.clone(), entry.value.value()?)));
-                Value::Table(entries.collect::<Result<BTreeMap<_, _>, Option<String>>>()?)
+                Value::Table(entries.collect::<Result<BTreeMap<_, _>, Option<Fault>>>()?)
             }
-            Content::Refused(problem) => return Err(Some(problem.clone())),
+            Content::Refused(problem) => return Err(Some(Fault::new(self.at, problem.clone()))),
             Content::Table { cut_off: true, .. } | Content::Damaged => return Err(None),
         })
+    }
+}
+
+impl Node {
+    /// Where the value at the end of a way stands; as near to it as the way can be followed.
+    pub(super) fn place<'a>(&self, steps: impl IntoIterator<Item = &'a Step>) -> Position {
+        let mut node = self;
+        for step in steps {
+            let next = match (&node.content, step) {
+                (Content::List(nodes), Step::Entry(index)) => nodes.get(*index),
+                (Content::Table { entries, .. }, Step::Key(key)) => {
+                    entries.iter().find(|entry| entry.key == *key).map(|entry| &entry.value)
+                }
+                _ => None,
+            };
+            let Some(next) = next else { break };
+            node = next;
+        }
+        node.at
     }
 }
 
@@ -248,7 +268,7 @@ impl Builder {
         // Only what is cut off has no value and no reason.
         let start = Position { line: 1, column: 1 };
         let node = self.root.ok_or_else(|| Fault::new(start, "expected a value"))?;
-        node.value().map_err(|problem| Fault::new(node.at, problem.unwrap_or_default()))
+        node.value().map_err(|fault| fault.unwrap_or_else(|| Fault::new(node.at, String::new())))
     }
 
     pub(super) fn finish(mut self) -> Document {
@@ -256,7 +276,10 @@ impl Builder {
             Some(Node { content: Content::Table { entries, .. }, .. }) => entries,
             None | Some(Node { content: Content::Damaged, .. }) => Vec::new(),
             Some(node) => {
-                let found = node.value().map_or_else(Option::unwrap_or_default, |value| value.describe());
+                let found = match node.value() {
+                    Ok(value) => value.describe(),
+                    Err(fault) => fault.map(|fault| fault.problem).unwrap_or_default(),
+                };
                 self.fault(Fault::new(node.at, format!("a file holds a table of settings, found {found}")));
                 Vec::new()
             }

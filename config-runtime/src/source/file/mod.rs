@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use self::document::{Content, Document, Entry, Node, Position};
+use self::document::{Content, Document, Entry, Fault, Node, Position};
 pub(crate) use self::json::value as json_value;
 use self::settings::Settings;
 use super::Candidates;
@@ -21,8 +21,8 @@ use crate::suggest::did_you_mean;
 use crate::table::Table;
 
 /// Top-level keys that are no settings. The derive refuses namespaces of these names.
-const INCLUDE: &str = "include";
-const PROFILE: &str = "profile";
+pub(crate) const INCLUDE: &str = "include";
+pub(crate) const PROFILE: &str = "profile";
 
 /// A larger file is not a configuration file.
 const MOST_BYTES: u64 = 16 << 20;
@@ -77,14 +77,23 @@ pub(crate) struct Files<'a> {
     chain: Vec<(PathBuf, PathBuf)>,
     /// What was read for the file given last. A file that several others include is read once, below them all.
     seen: HashSet<PathBuf>,
-    read: Vec<PathBuf>,
+    found: Found,
     profiles: Vec<String>,
+}
+
+/// Files met, lowest precedence first.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Each after those it includes; those that cannot be read too.
+    pub(crate) read: Vec<PathBuf>,
+    /// Those that need not be there and are not.
+    pub(crate) absent: Vec<PathBuf>,
 }
 
 impl<'a> Files<'a> {
     pub(crate) fn new(table: &'a Table, chosen: Option<&'a Chosen>, candidates: &'a mut Candidates) -> Self {
-        let (chain, seen, read, profiles) = Default::default();
-        Self { table, chosen, candidates, chain, seen, read, profiles }
+        let (chain, seen, found, profiles) = Default::default();
+        Self { table, chosen, candidates, chain, seen, found, profiles }
     }
 
     /// Reads a file and what it includes.
@@ -92,6 +101,27 @@ impl<'a> Files<'a> {
         self.seen.clear();
         if let Err(problem) = self.visit(path) {
             self.fail(ConfigError::new(problem).at(path.display()));
+        }
+    }
+
+    /// Reads the file that a flag names, which may have been left empty.
+    pub(crate) fn file_of_flag(&mut self, flag: &str, path: &Path) {
+        if path.as_os_str().is_empty() {
+            self.fail(ConfigError::new("names no file").at(flag));
+        } else {
+            self.file(path);
+        }
+    }
+
+    /// Reads a file, unless there is none.
+    pub(crate) fn file_if_present(&mut self, path: &Path) {
+        // Not followed: a link that leads nowhere is there, and is an error.
+        match std::fs::symlink_metadata(path) {
+            // A name without a format is a slip of the program, to be seen before there is such a file.
+            Err(error) if error.kind() == ErrorKind::NotFound && Format::of(path).is_ok() => {
+                self.found.absent.push(path.to_owned());
+            }
+            _ => self.file(path),
         }
     }
 
@@ -104,8 +134,8 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The files read, once all are, each after those it includes; those that cannot be read too.
-    pub(crate) fn finish(self) -> Vec<PathBuf> {
+    /// What was found, once all files are read.
+    pub(crate) fn finish(self) -> Found {
         if let Some(Chosen { name, by }) = self.chosen
             && !self.profiles.contains(name)
             && !self.candidates.damaged
@@ -118,7 +148,7 @@ impl<'a> Files<'a> {
             let error = ConfigError::new(format!("no file has a profile `{name}`")).at(by).hint(hint);
             self.candidates.errors.push(error);
         }
-        self.read
+        self.found
     }
 
     /// A file that cannot be read leaves open what it sets.
@@ -133,7 +163,7 @@ impl<'a> Files<'a> {
         let text = match read(path) {
             Ok(text) => text,
             Err(problem) => {
-                self.read.push(path.to_owned());
+                self.found.read.push(path.to_owned());
                 return Err(problem);
             }
         };
@@ -149,7 +179,7 @@ impl<'a> Files<'a> {
             return Ok(());
         }
         self.document(path, identity, format.parse(&text));
-        self.read.push(path.to_owned());
+        self.found.read.push(path.to_owned());
         Ok(())
     }
 
@@ -185,9 +215,8 @@ impl<'a> Files<'a> {
                     continue;
                 }
                 Err(problem) => {
-                    let error = problem.map(|problem| ConfigError::new(problem).given_by(&origin(path, node.at)));
-                    if let Some(error) = error {
-                        self.fail(error);
+                    if let Some(Fault { at, problem }) = problem {
+                        self.fail(ConfigError::new(problem).given_by(&origin(path, at)));
                     }
                     continue;
                 }
@@ -222,7 +251,7 @@ impl<'a> Files<'a> {
     fn not_a_table(&mut self, path: &Path, key: &str, entry: &Entry, what: &str) {
         let found = match entry.value.value() {
             Ok(value) => value.describe(),
-            Err(Some(problem)) => problem,
+            Err(Some(fault)) => fault.problem,
             Err(None) => return,
         };
         let error = ConfigError::new(format!("`{key}` {what}, found {found}"));

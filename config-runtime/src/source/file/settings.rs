@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::document::{Content, Entry, Node, Position};
+use super::document::{Content, Entry, Fault, Node, Position};
 use crate::error::ConfigError;
+use crate::leaf;
 use crate::origin::Origin;
 use crate::source::{Candidates, Given};
 use crate::suggest::did_you_mean;
@@ -47,13 +48,17 @@ impl Settings<'_> {
                 Now::Retired(_) => None,
             },
         };
-        let origin = self.origin(node.at);
         match node.value() {
-            Ok(value) => self.candidates.give(self.table, name, origin, Given::Value(&value)),
-            Err(Some(problem)) => {
+            Ok(value) => {
+                let (file, profile) = (self.path, self.profile);
+                let places = |fault: &leaf::Fault| origin(file, profile, node.place(fault.steps()));
+                let given = Given::Value(&value, &places);
+                self.candidates.give(self.table, name, self.origin(node.at), given);
+            }
+            Err(Some(Fault { at, problem })) => {
                 let is_secret = leaf.is_some_and(|index| self.is_secret(index));
                 let problem = if is_secret { "no value can be made of what is given" } else { &problem };
-                self.candidates.give(self.table, name, origin, Given::Unreadable(problem));
+                self.candidates.give(self.table, name, self.origin(at), Given::Unreadable(problem));
             }
             Err(None) => {
                 if let Some(index) = leaf {
@@ -108,7 +113,11 @@ impl Settings<'_> {
         self.candidates.errors.push(error.given_by(&origin));
     }
 
-    fn origin(&self, Position { line, column }: Position) -> Origin {
-        Origin::File { path: self.path.to_owned(), line, column, profile: self.profile.map(str::to_owned) }
+    fn origin(&self, at: Position) -> Origin {
+        origin(self.path, self.profile, at)
     }
+}
+
+fn origin(path: &Path, profile: Option<&str>, Position { line, column }: Position) -> Origin {
+    Origin::File { path: path.to_owned(), line, column, profile: profile.map(str::to_owned) }
 }
