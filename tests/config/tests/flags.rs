@@ -354,7 +354,7 @@ fn no_argument_is_lost() {
             seed ^= seed << 17;
             (seed % below as u64) as usize
         };
-        let args: Vec<_> = (0..1 + next(5)).map(|_| words[next(words.len())]).collect();
+        let args: Vec<_> = (0..=next(5)).map(|_| words[next(words.len())]).collect();
         match loader(args.clone()).record() {
             Ok(record) => {
                 let given =

@@ -273,14 +273,14 @@ fn faults_of_types_with_serde_say_where_and_show_no_secret() {
     };
     refused(
         "[io]\nstore = { disk = { folder = 1 } }",
-        "a.toml:2:9: io.store: `disk.folder`: invalid type: integer `1`, expected a string",
+        "a.toml:2:29: io.store: `disk.folder`: invalid type: integer `1`, expected a string",
     );
     refused(
         "[io]\nstore = { disk = { folder = 'a', maxfiles = 1 } }",
         "`disk.maxfiles`: no such field; did you mean `max_files`?",
     );
     refused("[io]\nstore = 'dsk'", "io.store: unknown variant `dsk`, expected `memory` or `disk`");
-    refused("[io]\nby_customer = { x = { disk = {} } }", "io.by_customer: `x`: `disk`: missing field `folder`");
+    refused("[io]\nby_customer = { x = { disk = {} } }", "io.by_customer: `x.disk`: missing field `folder`");
     let secret = errors("[io]\nreader = ['hunter2', 'hunter2']");
     assert!(secret.contains("io.reader: expected a secret") && !secret.contains("hunter2"), "{secret}");
 }
