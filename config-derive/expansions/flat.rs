@@ -100,6 +100,8 @@ impl ::kitbag::Bag for PoolBag {
                         >(Facts::cpus(__kitbag_inputs.facts()))
                     },
                     oracle: ::core::option::Option::None,
+                    cases: &[],
+                    twin: ::core::option::Option::None,
                 }),
                 range: ::core::option::Option::None,
                 env: ::core::option::Option::None,
@@ -175,6 +177,8 @@ impl ::kitbag::Bag for PoolBag {
                             ),
                         )
                     }),
+                    cases: &[],
+                    twin: ::core::option::Option::None,
                 }),
                 range: ::core::option::Option::None,
                 env: ::core::option::Option::None,

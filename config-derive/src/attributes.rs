@@ -6,6 +6,7 @@ use proc_macro2::Span;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, Path, Token, Type, Visibility};
 
 use crate::model::Policy;
@@ -78,7 +79,12 @@ pub(crate) struct Derivations(pub(crate) Vec<Derivation>);
 
 /// One derived value as written.
 pub(crate) struct Derivation {
+    /// Its doc comment.
     pub(crate) attrs: Vec<Attribute>,
+    /// `#[cases(pool.workers = [1, 4], …)]`: values of leaves that the emitted test tries.
+    pub(crate) cases: Vec<(Expr, Vec<Expr>)>,
+    /// `#[twin = path]`: a function that must agree.
+    pub(crate) twin: Option<Path>,
     pub(crate) policy: Policy,
     pub(crate) path: Vec<Ident>,
     pub(crate) ty: Type,
@@ -93,7 +99,19 @@ impl Derivation {
 
 impl Parse for Derivation {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let attrs = input.call(Attribute::parse_outer)?;
+        let mut attrs = input.call(Attribute::parse_outer)?;
+        let (mut cases, mut twin) = (Vec::new(), None);
+        for attribute in attrs.extract_if(.., |attribute| !attribute.path().is_ident("doc")) {
+            if attribute.path().is_ident("cases") {
+                cases.extend(parse_cases(&attribute)?);
+            } else if attribute.path().is_ident("twin") {
+                twin = Some(parse_twin(&attribute)?);
+            } else {
+                let text =
+                    "known here: a doc comment, `#[cases(namespace.input = [value, ...])]`, `#[twin = function]`";
+                return Err(syn::Error::new(attribute.path().span(), text));
+            }
+        }
         // A second word makes the first one the policy: `at_launch pool.capacity: …`.
         let policy = if input.peek(Ident) && input.peek2(Ident) {
             let word: Ident = input.parse()?;
@@ -110,7 +128,33 @@ impl Parse for Derivation {
         input.parse::<Token![:]>()?;
         let ty = input.parse()?;
         input.parse::<Token![=]>()?;
-        Ok(Self { attrs, policy, path: path.into_iter().collect(), ty, function: input.parse()? })
+        Ok(Self { attrs, cases, twin, policy, path: path.into_iter().collect(), ty, function: input.parse()? })
+    }
+}
+
+/// `#[cases(pool.workers = [1, 4], pool.queue = [8])]`.
+fn parse_cases(attribute: &Attribute) -> syn::Result<Vec<(Expr, Vec<Expr>)>> {
+    let usage = "write `#[cases(namespace.input = [value, ...], ...)]`";
+    let explained = |error: syn::Error| syn::Error::new(error.span(), format!("{error}; {usage}"));
+    let pairs = attribute.parse_args_with(Punctuated::<Expr, Token![,]>::parse_terminated).map_err(explained)?;
+    let pairs = pairs.into_iter().map(|pair| match pair {
+        Expr::Assign(assign) => match *assign.right {
+            Expr::Array(values) if !values.elems.is_empty() => Ok((*assign.left, values.elems.into_iter().collect())),
+            other => Err(syn::Error::new(other.span(), usage)),
+        },
+        other => Err(syn::Error::new(other.span(), usage)),
+    });
+    pairs.collect()
+}
+
+/// `#[twin = module::function]`.
+fn parse_twin(attribute: &Attribute) -> syn::Result<Path> {
+    match &attribute.meta {
+        Meta::NameValue(pair) => match &pair.value {
+            Expr::Path(path) => Ok(path.path.clone()),
+            other => Err(syn::Error::new(other.span(), "a twin is named by its path: `#[twin = module::function]`")),
+        },
+        other => Err(syn::Error::new(other.span(), "write `#[twin = module::function]`")),
     }
 }
 
@@ -122,7 +166,11 @@ impl FromMeta for Derivations {
         })?;
         let parsed = list.parse_args_with(Punctuated::<Derivation, Token![,]>::parse_terminated);
         parsed.map(|derivations| Self(derivations.into_iter().collect())).map_err(|error| {
-            let text = format!("{error}; write `derived(namespace.name: Type = function(namespace.input, ...))`");
+            let mut text = error.to_string();
+            // An attribute of a derived value has said what to write.
+            if !text.contains("`#[") {
+                text.push_str("; write `derived(namespace.name: Type = function(namespace.input, ...))`");
+            }
             darling::Error::custom(text).with_span(&error.span())
         })
     }

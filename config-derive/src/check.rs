@@ -26,6 +26,7 @@ pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
     duplicate_flags(&leaves, errors);
     former_names(&schema.tree, &leaves, errors);
     unknown_inputs(schema, &leaves, errors);
+    derived_cases(&leaves, errors);
     cycles(&leaves, errors);
     hotter_inputs(&leaves, errors);
     bared_secrets(&leaves, errors);
@@ -156,7 +157,7 @@ fn unknown_inputs(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
         Start::Computed(function) => Some(function),
         _ => None,
     });
-    for (path, span) in functions.chain(&schema.tree.validations).flat_map(Function::leaf_paths) {
+    for (path, span) in functions.chain(&schema.tree.validations).flat_map(Function::named_paths) {
         let known = leaves.iter().any(|leaf| leaf.path == path);
         if known || nested.iter().any(|prefix| path.starts_with(prefix.as_str())) {
             continue;
@@ -168,6 +169,19 @@ fn unknown_inputs(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let hint = nearest.map(|(_, path)| format!("; did you mean `{path}`?")).unwrap_or_default();
         fault(errors, span, format!("no setting is called `{path}`{hint}"));
+    }
+}
+
+/// A value that follows from others cannot be given.
+fn derived_cases(leaves: &[&Leaf], errors: &mut Accumulator) {
+    for leaf in leaves {
+        let Start::Computed(function) = &leaf.start else { continue };
+        let read: Vec<_> = function.leaf_paths().collect();
+        for (path, span) in function.named_paths().skip(read.len()) {
+            if leaves.iter().any(|case| case.path == path && case.class == Class::Derived) {
+                fault(errors, span, format!("`{path}` is derived, so it has no cases; name what it is computed from"));
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use syn::{Data, DeriveInput, Expr, Fields, Ident, LitStr, Type};
 
 use crate::attributes::{Derivation, FieldAttributes, RetiredName, StructAttributes, doc_text};
 use crate::model::{
-    Child, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Schema, Start,
+    Cases, Child, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Schema, Start,
 };
 use crate::names;
 
@@ -239,7 +239,12 @@ impl<'a> Lowering<'a> {
             }
             (Some(default), None) => Start::Default(default),
             (None, Some(auto)) => match auto {
-                Expr::Path(path) => Start::Computed(Function { path: path.path, inputs: vec![Input::Facts] }),
+                Expr::Path(path) => Start::Computed(Function {
+                    path: path.path,
+                    inputs: vec![Input::Facts],
+                    cases: Vec::new(),
+                    twin: None,
+                }),
                 call => self.function(&call).map_or(Start::Required, Start::Computed),
             },
             (None, None) => Start::Required,
@@ -328,13 +333,20 @@ impl<'a> Lowering<'a> {
             let text = format!("namespace `{}` is declared by `{owner}`; declare the value there", before.join("."));
             return self.fault(span, text);
         }
-        let Some(function) = self.function(&derivation.function) else { return };
+        let Some(mut function) = self.function(&derivation.function) else { return };
         if function.inputs.iter().any(|input| matches!(input, Input::Facts)) {
             return self.fault(
                 span,
                 "a derived value is computed from settings, not from facts; make a setting `auto` instead",
             );
         }
+        for (leaf, values) in derivation.cases {
+            match self.input(&leaf) {
+                Some(leaf @ Input::Leaf { .. }) => function.cases.push(Cases { leaf, values }),
+                _ => self.fault(leaf.span(), "cases are of a setting, such as `pool.workers = [1, 4]`"),
+            }
+        }
+        function.twin = derivation.twin;
         let inputs: Vec<_> = function.leaf_paths().map(|(path, _)| path).collect();
         let mut doc = doc_text(&derivation.attrs);
         if doc.is_empty() {
@@ -388,7 +400,8 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        (inputs.len() == call.args.len()).then(|| Function { path: path.path.clone(), inputs })
+        let (cases, twin) = (Vec::new(), None);
+        (inputs.len() == call.args.len()).then(|| Function { path: path.path.clone(), inputs, cases, twin })
     }
 
     fn input(&self, argument: &Expr) -> Option<Input> {

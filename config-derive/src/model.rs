@@ -163,6 +163,16 @@ pub(crate) enum Start {
 pub(crate) struct Function {
     pub(crate) path: Path,
     pub(crate) inputs: Vec<Input>,
+    /// Of a derived value: what its emitted test tries.
+    pub(crate) cases: Vec<Cases>,
+    /// Of a derived value: a function that must agree.
+    pub(crate) twin: Option<Path>,
+}
+
+/// Values of one leaf that the emitted test of a derived value tries.
+pub(crate) struct Cases {
+    pub(crate) leaf: Input,
+    pub(crate) values: Vec<Expr>,
 }
 
 /// An argument of such a function.
@@ -182,11 +192,23 @@ impl Function {
 
     /// Full paths of the leaves it reads.
     pub(crate) fn leaf_paths(&self) -> impl Iterator<Item = (&str, Span)> {
-        self.inputs.iter().filter_map(|input| match input {
-            Input::Facts => None,
-            Input::Leaf { segments, path } => {
+        self.inputs.iter().filter_map(Input::leaf_path)
+    }
+
+    /// Full paths of the leaves that are named here: those it reads, and those of its cases.
+    pub(crate) fn named_paths(&self) -> impl Iterator<Item = (&str, Span)> {
+        self.leaf_paths().chain(self.cases.iter().filter_map(|cases| cases.leaf.leaf_path()))
+    }
+}
+
+impl Input {
+    /// The full path of the leaf, if it is one.
+    fn leaf_path(&self) -> Option<(&str, Span)> {
+        match self {
+            Self::Facts => None,
+            Self::Leaf { segments, path } => {
                 Some((path.as_str(), segments.last().map_or_else(Span::call_site, Ident::span)))
             }
-        })
+        }
     }
 }

@@ -66,7 +66,7 @@ pub mod __private {
     pub use crate::fingerprint::Reads;
     pub use crate::leaf::{AnyLeaf, Erased, erase, reveal};
     pub use crate::reader::{Inputs, argument};
-    pub use crate::schema::{Bags, LeafOps};
+    pub use crate::schema::{Bags, Case, LeafOps};
     pub use crate::test_kit::check_derived_values;
 
     use crate::{Bag, Leaf, Value};

@@ -152,6 +152,22 @@ pub struct Computation {
     /// The same function called with given arguments, by position: the oracle of the emitted tests.
     #[doc(hidden)]
     pub oracle: Option<for<'a> fn(&'a [Erased]) -> Erased>,
+    /// Values that the emitted tests try, by path of the leaf.
+    #[doc(hidden)]
+    pub cases: &'static [(&'static str, &'static [Case])],
+    /// A second implementation that must agree, called like the oracle.
+    #[doc(hidden)]
+    pub twin: Option<for<'a> fn(&'a [Erased]) -> Erased>,
+}
+
+/// A value that is declared for the emitted tests.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub enum Case {
+    /// Read as from a flag.
+    Text(&'static str),
+    /// An expression of the leaf's type.
+    Made(fn() -> Erased),
 }
 
 /// A check over several leaves.

@@ -11,7 +11,7 @@ use crate::leaf::{AnyLeaf, Erased};
 use crate::origin::Origin;
 use crate::record::Record;
 use crate::resolved::Resolved;
-use crate::schema::{Bags, Class, ConfigNamespaces, Policy, Start};
+use crate::schema::{Bags, Case, Class, Computation, ConfigNamespaces, Policy, Start};
 use crate::table::Table;
 
 /// At most this many cases per derived value; more samples are thinned out.
@@ -46,10 +46,13 @@ fn resolve<S: ConfigNamespaces>(table: &Arc<Table>, values: &[(usize, Erased)]) 
 /// Over the cross product of sample values of its inputs, a derived value must equal its function (called with the
 /// samples themselves, not through the wiring) when a record with these values is resolved, in the published bag
 /// read through its accessor, when the case is reached from the one before by an override or a child context, and
-/// when that is undone. And the wiring must read exactly the declared inputs. Returns the number of cases.
+/// when that is undone. A twin must agree, too. And the wiring must read exactly the declared inputs. Samples are those
+/// of the input's type, or the cases that are declared. Returns the number of cases.
 ///
 /// # Panics
-/// With the first disagreement, and if there is nothing to compare, because the type of an input has no samples:
+/// With the first disagreement, and if there is too little to compare: of each input two values must have been tried,
+/// and every declared case. Rules of the schema may refuse the others. So it does if the type of an input has no
+/// samples:
 ///
 /// ```
 /// # use kitbag::{ConfigNamespaces, Leaf, Value};
@@ -74,7 +77,8 @@ fn resolve<S: ConfigNamespaces>(table: &Arc<Table>, values: &[(usize, Erased)]) 
 /// }
 /// let panic = std::panic::catch_unwind(kitbag::__private::check_derived_values::<Args>).unwrap_err();
 /// let text = panic.downcast_ref::<String>().expect("a text");
-/// assert_eq!(text, "`pool.half` reads `pool.part`; give its type `Percent` two `Leaf::samples`");
+/// assert_eq!(text, "`pool.half` reads `pool.part`; give its type `Percent` two `Leaf::samples`, \
+///     or declare `#[cases(pool.part = [..])]`");
 /// ```
 pub fn check_derived_values<S: ConfigNamespaces>() -> usize {
     let table = Arc::new(Table::of::<S>());
@@ -85,43 +89,68 @@ pub fn check_derived_values<S: ConfigNamespaces>() -> usize {
 struct Equivalence<'a, S> {
     table: &'a Arc<Table>,
     derived: usize,
-    /// The leaves it depends on, through other derived values too.
-    inputs: Vec<usize>,
+    /// The leaves that the cases set, each with its values: those that the value depends on, through other derived
+    /// values too, and others of which cases are declared.
+    matrix: Vec<Dimension>,
     /// Values of leaves that have no default, so that a record resolves at all.
     required: Vec<(usize, Erased)>,
     schema: std::marker::PhantomData<S>,
 }
 
+/// A leaf with the values that are tried.
+struct Dimension {
+    leaf: usize,
+    values: Vec<Erased>,
+    /// Whether the values are declared, not samples of the type.
+    declared: bool,
+}
+
+/// One case: a value for each leaf of the matrix, in its order.
+type Values = Vec<(usize, Erased)>;
+
 impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
     fn new(table: &'a Arc<Table>, derived: usize) -> Self {
-        let mut inputs = Vec::new();
-        collect_inputs(table, derived, &mut inputs);
+        let matrix = matrix(table, derived);
         let required = (0..table.entries.len()).filter_map(|index| {
             let info = table.entries[index].info;
             let missing = matches!(info.start, Start::Required) && (info.ops.when_absent)().is_none();
-            missing.then(|| samples(table, index).into_iter().next().map(|value| (index, value))).flatten()
+            if !missing || matrix.iter().any(|dimension| dimension.leaf == index) {
+                return None;
+            }
+            let sample = samples(table, index).into_iter().next();
+            let (path, required, ty) = (table.entries[derived].info.path, info.path, info.type_name);
+            let sample = sample.unwrap_or_else(|| {
+                panic!("`{path}`: `{required}` is required, and its type `{ty}` has no samples; declare `#[cases({required} = [..])]`")
+            });
+            Some((index, sample))
         });
-        Self { table, derived, inputs, required: required.collect(), schema: std::marker::PhantomData }
+        let required = required.collect();
+        Self { table, derived, matrix, required, schema: std::marker::PhantomData }
     }
 
     fn path(&self) -> &'static str {
         self.table.entries[self.derived].info.path
     }
 
-    /// The values of the inputs, one list per case.
-    fn cases(&self) -> Vec<Vec<(usize, Erased)>> {
+    /// The cross product of the matrix. What is declared is tried in full; samples of types are thinned out.
+    fn cases(&self) -> Vec<Values> {
+        let declared = self.matrix.iter().filter(|dimension| dimension.declared);
+        let declared: usize = declared.map(|dimension| dimension.values.len()).product();
+        let sampled = self.matrix.iter().filter(|dimension| !dimension.declared).count() as u32;
         let mut most = MOST_CASES;
-        while most.checked_pow(self.inputs.len() as u32).is_none_or(|cases| cases > MOST_CASES) && most > 2 {
+        let too_many = |most: usize| {
+            most.checked_pow(sampled).and_then(|cases| cases.checked_mul(declared)).is_none_or(|all| all > MOST_CASES)
+        };
+        while sampled > 0 && most > 2 && too_many(most) {
             most -= 1;
         }
         let mut cases = vec![Vec::new()];
-        for &input in &self.inputs {
-            let mut values = samples(self.table, input);
-            values.truncate(most);
-            let extended = cases.iter().flat_map(|case| {
+        for Dimension { leaf, values, declared } in &self.matrix {
+            let values = if *declared { values } else { &values[..values.len().min(most)] };
+            let extended = cases.iter().flat_map(|case: &Values| {
                 values.iter().map(move |value| {
-                    let mut case: Vec<(usize, Erased)> = case.clone();
-                    case.push((input, Arc::clone(value)));
+                    let mut case = case.clone();
+                    case.push((*leaf, Arc::clone(value)));
                     case
                 })
             });
@@ -130,43 +159,51 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
         cases
     }
 
+    fn computation(&self, derived: usize) -> Computation {
+        match self.table.entries[derived].info.start {
+            Start::Computed(computation) => computation,
+            _ => unreachable!("a derived value has a computation"),
+        }
+    }
+
+    /// What the function of a derived value is called with in a case.
+    fn arguments(&self, derived: usize, case: &[(usize, Erased)]) -> Vec<Erased> {
+        let argument = |path: &&str| {
+            let input = self.table.index(path).unwrap_or_else(|| panic!("no leaf is called `{path}`"));
+            match case.iter().find(|(index, _)| *index == input) {
+                Some((_, value)) => Arc::clone(value),
+                None => self.expected(input, case),
+            }
+        };
+        self.computation(derived).inputs.iter().map(argument).collect()
+    }
+
     /// The function itself on the values of a case.
     fn expected(&self, derived: usize, case: &[(usize, Erased)]) -> Erased {
-        let Start::Computed(computation) = self.table.entries[derived].info.start else {
-            unreachable!("a derived value has a computation")
-        };
-        let arguments: Vec<_> = computation
-            .inputs
-            .iter()
-            .map(|path| {
-                let input = self.table.index(path).unwrap_or_else(|| panic!("no leaf is called `{path}`"));
-                match case.iter().find(|(index, _)| *index == input) {
-                    Some((_, value)) => Arc::clone(value),
-                    None => self.expected(input, case),
-                }
-            })
-            .collect();
-        let oracle = computation.oracle.unwrap_or_else(|| unreachable!("a derived value has an oracle"));
-        oracle(&arguments)
+        let oracle = self.computation(derived).oracle.unwrap_or_else(|| unreachable!("a derived value has an oracle"));
+        oracle(&self.arguments(derived, case))
     }
 
     fn check(&self) -> usize {
-        for input in self.inputs.iter().map(|input| self.table.entries[*input].info) {
-            let samples = (input.ops.samples)();
-            let differ = samples.iter().any(|sample| *sample != samples[0]);
-            let only_one = (input.ops.choices)().is_some_and(|choices| choices.len() == 1);
-            let (path, ty) = (self.path(), input.type_name);
-            assert!(differ || only_one, "`{path}` reads `{}`; give its type `{ty}` two `Leaf::samples`", input.path);
-        }
-        let all_hot = self.inputs.iter().all(|input| self.table.entries[*input].info.class == Class::Hot);
+        let all_hot = self.matrix.iter().all(|input| self.table.entries[input.leaf].info.class == Class::Hot);
         let mut previous: Option<(Context<S>, Erased)> = None;
-        let mut checked = 0;
+        let mut checked: Vec<Values> = Vec::new();
+        let mut refused: Option<(usize, Errors)> = None;
         for case in self.cases() {
             let expected = self.expected(self.derived, &case);
             let values: Vec<_> = self.required.iter().chain(&case).cloned().collect();
-            // Combinations that the schema's own rules refuse are no cases.
-            let Ok(resolved) = resolve::<S>(self.table, &values) else { continue };
+            let resolved = match resolve::<S>(self.table, &values) {
+                Ok(resolved) => resolved,
+                // Combinations that the schema's own rules refuse are no cases.
+                Err(errors) => {
+                    refused = Some(refused.map_or((1, errors), |(count, first)| (count + 1, first)));
+                    continue;
+                }
+            };
             self.agree("a fresh resolution", &case, &*resolved.values[self.derived], &expected);
+            if let Some(twin) = self.computation(self.derived).twin {
+                self.agree("its twin", &case, &*twin(&self.arguments(self.derived, &case)), &expected);
+            }
             self.check_inputs(&resolved.values);
             let context = resolved.publish();
             self.agree_published("the published bag", &case, &context, &expected);
@@ -175,10 +212,35 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
                 self.agree_published("the restored bag", &case, from, before);
             }
             previous = Some((context, expected));
-            checked += 1;
+            checked.push(case);
         }
-        assert!(checked > 0, "`{}`: the schema's rules refuse every sample of its inputs", self.path());
-        checked
+        self.report(&checked, refused.as_ref());
+        checked.len()
+    }
+
+    /// Prints how many cases ran, and fails if they are too few to show anything: of each leaf two values must have
+    /// been tried, and every declared one.
+    fn report(&self, checked: &[Values], refused: Option<&(usize, Errors)>) {
+        let path = self.path();
+        let why = refused.map_or_else(String::new, |(count, first)| {
+            let first = first.iter().next().map(ToString::to_string).unwrap_or_default();
+            format!("; rules of the schema refuse {count} of {}, the first with: {first}", count + checked.len())
+        });
+        println!("`{path}`: {} cases{why}", checked.len());
+        for (position, Dimension { leaf, values, declared }) in self.matrix.iter().enumerate() {
+            let leaf = self.table.entries[*leaf].info.path;
+            let ran = |value: &&Erased| checked.iter().any(|case| case[position].1.same(&***value));
+            if *declared && let Some(value) = values.iter().find(|value| !ran(value)) {
+                panic!("`{path}`: no case with `{leaf}` = {} was tried{why}", value.to_value());
+            }
+            let tried = values.iter().filter(ran).count();
+            assert!(
+                tried >= values.len().min(2),
+                "`{path}`: {tried} of {} values of `{leaf}` tried, which shows nothing{why}; {}",
+                values.len(),
+                declare(leaf)
+            );
+        }
     }
 
     /// Reaches the case from another context: by an override if the inputs may change, else in a child.
@@ -230,6 +292,61 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
             found.to_value(),
             expected.to_value()
         );
+    }
+}
+
+fn declare(leaf: &str) -> String {
+    format!("declare cases that fit together: `#[cases({leaf} = [..])]`")
+}
+
+/// The leaves that cases of a derived value set, with the values to be tried.
+fn matrix(table: &Table, derived: usize) -> Vec<Dimension> {
+    let path = table.entries[derived].info.path;
+    let mut matrix = Vec::new();
+    declared_cases(table, derived, &mut matrix);
+    let mut inputs = Vec::new();
+    collect_inputs(table, derived, &mut inputs);
+    for leaf in inputs {
+        if matrix.iter().any(|dimension| dimension.leaf == leaf) {
+            continue;
+        }
+        let info = table.entries[leaf].info;
+        let samples = (info.ops.samples)();
+        let differ = samples.iter().any(|sample| *sample != samples[0]);
+        let only_one = (info.ops.choices)().is_some_and(|choices| choices.len() == 1);
+        let (input, ty) = (info.path, info.type_name);
+        let hint = format!("give its type `{ty}` two `Leaf::samples`, or declare `#[cases({input} = [..])]`");
+        assert!(differ || only_one, "`{path}` reads `{input}`; {hint}");
+        matrix.push(Dimension { leaf, values: self::samples(table, leaf), declared: false });
+    }
+    matrix
+}
+
+/// The cases declared for a derived value, then those of derived values that it reads, unless it has its own.
+fn declared_cases(table: &Table, derived: usize, matrix: &mut Vec<Dimension>) {
+    let path = table.entries[derived].info.path;
+    let Start::Computed(computation) = table.entries[derived].info.start else { return };
+    for (leaf, values) in computation.cases {
+        let index = table.index(leaf).unwrap_or_else(|| panic!("`{path}` has cases of `{leaf}`, which is no leaf"));
+        let entry = &table.entries[index];
+        assert!(!entry.is_derived(), "`{path}` has cases of `{leaf}`, which is derived; name what it is computed from");
+        if matrix.iter().any(|dimension| dimension.leaf == index) {
+            continue;
+        }
+        let value = |case: &Case| {
+            let value = match case {
+                Case::Text(text) => entry.parse_text(text).map_err(|error| error.to_string()),
+                Case::Made(make) => {
+                    let value = make();
+                    entry.check_range(&value).map(|()| value)
+                }
+            };
+            value.unwrap_or_else(|problem| panic!("a case of `{path}`: {problem}"))
+        };
+        matrix.push(Dimension { leaf: index, values: values.iter().map(value).collect(), declared: true });
+    }
+    for input in computation.inputs.iter().filter_map(|path| table.index(path)) {
+        declared_cases(table, input, matrix);
     }
 }
 

@@ -58,10 +58,12 @@ DERIVED = {
     "parallel": [
         "/// Ranks that share an attention head's work.\n"
         "attn_tp_size: usize = derived::attn_tp_size(tp_size, attn_dp_size, attn_cp_size)",
-        "/// Ranks that take requests of their own.\nnum_dp_ranks: usize = derived::num_dp_ranks(dp_size, attn_dp_size)",
+        "/// Ranks that take requests of their own.\n"
+        "#[cases(tp_size = [8], dp_size = [1, 4], attn_dp_size = [1, 2, 8])]\n"
+        "num_dp_ranks: usize = derived::num_dp_ranks(dp_size, attn_dp_size)",
         "/// Width of decode context parallelism as attention sees it.\n"
         "attn_dcp_size: usize = derived::attn_dcp_size(dcp_size)",
-        "/// Width of expert parallelism.\nmoe_ep_size: usize = derived::moe_ep_size(ep_size)",
+        "/// Width of expert parallelism.\n#[cases(tp_size = [8], ep_size = [1, 4, 8])]\nmoe_ep_size: usize = derived::moe_ep_size(ep_size)",
         "/// Ranks that share one expert.\nmoe_tp_size: usize = derived::moe_tp_size(tp_size, ep_size, moe_dp_size)",
         "/// Decode context parallelism is on.\ndcp_enabled: bool = derived::dcp_enabled(dcp_size)",
         "/// Ranks at launch, those of the engine joined included.\n"
@@ -76,7 +78,9 @@ DERIVED = {
     ],
     # On the root: inputs of several namespaces.
     "": [
-        "/// Attention takes requests per rank.\nplan.attn_dp_enabled: bool = derived::attn_dp_enabled("
+        "/// Attention takes requests per rank.\n"
+        "#[cases(parallel.tp_size = [8], parallel.attn_dp_size = [1, 2, 8])]\n"
+        "plan.attn_dp_enabled: bool = derived::attn_dp_enabled("
         "parallel.attn_dp_size, exec.moe.is_ep_scale_joiner)",
         "/// State-space layers keep an extra buffer for the prefix cache.\n"
         "plan.enable_mamba_extra_buffer: bool = derived::mamba_extra_buffer("
@@ -87,6 +91,8 @@ DERIVED = {
         "/// How shared experts run unless the model says otherwise.\n"
         "plan.shared_experts: SharedExperts = derived::shared_experts(exec.moe.disable_shared_experts_fusion)",
         "/// Tokens that a prefill buffer holds.\n"
+        "#[cases(schedule.chunked_prefill_size = [-1, 0, 1024, 8192], schedule.enable_dynamic_chunking = [false, true])]\n"
+        "#[cases(parallel.pp_size = [1, 4], schedule.max_prefill_tokens = [0, 2048, 16384])]\n"
         "plan.max_prefill_buffer_tokens: usize = derived::max_prefill_buffer_tokens(schedule.chunked_prefill_size, "
         "schedule.enable_dynamic_chunking, schedule.max_prefill_tokens, parallel.pp_size)",
         "/// Tokens whose activations are reserved before graphs are captured.\n"
@@ -345,9 +351,16 @@ def attributes(path, known, extra=()):
         inputs = re.search(r"\w+\(([^()]*)\)\s*$", call.split(" = ")[-1]).group(1)
         return all((f"{path}.{i.strip()}" if path else i.strip()) in known for i in inputs.split(","))
 
+    def with_known_cases(item):
+        """Without declared cases of leaves that are not there."""
+        def is_known(line):
+            names = re.findall(r"([\w.]+) = \[", line) if line.startswith("#[cases") else []
+            return all((f"{path}.{name}" if path else name) in known for name in names)
+        return "\n".join(line for line in item.split("\n") if is_known(line))
+
     parts = list(extra)
     derived = []
-    for item in DERIVED.get(path, []):
+    for item in map(with_known_cases, DERIVED.get(path, [])):
         if usable(item):
             derived.append(item)
             name = re.search(r"([\w.]+): ", item.split("\n")[-1]).group(1)

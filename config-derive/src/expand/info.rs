@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, Lit, Type, UnOp};
 
 use super::{Expansion, child_bag, hidden};
-use crate::model::{Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Start};
+use crate::model::{Cases, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Start};
 
 pub(super) fn namespace(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenStream {
     let (path, doc) = (&namespace.path, &namespace.doc);
@@ -227,11 +227,13 @@ fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> T
                 inputs: &[#(#paths),*],
                 run: |_| ::core::unreachable!(),
                 oracle: ::core::option::Option::None,
+                cases: &[],
+                twin: ::core::option::Option::None,
             }
         };
     }
     let path = &function.path;
-    let (keys, inputs) = (hidden("keys"), hidden("inputs"));
+    let inputs = hidden("inputs");
     let arguments = run_arguments(function);
     let make_keys = make_keys(expansion, function);
     let run = quote! {
@@ -240,26 +242,60 @@ fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> T
             ::kitbag::__private::erase::<#ty>(#path(#(#arguments),*))
         }
     };
-    // The same call with the values handed in by position: no wiring through keys, whose type alone is used.
-    let oracle = if leaf.class == Class::Derived {
-        let positions = function.inputs.iter().enumerate().map(|(position, input)| match input {
-            Input::Leaf { segments, .. } => {
-                quote!(::kitbag::__private::argument(#inputs, #position, #keys #(.#segments)*))
-            }
-            Input::Facts => quote!(::core::unreachable!()),
-        });
-        quote! {
-            ::core::option::Option::Some(|#inputs| {
-                #make_keys
-                ::kitbag::__private::erase::<#ty>(#path(#(#positions),*))
-            })
-        }
+    let (oracle, twin) = if leaf.class == Class::Derived {
+        let none = quote!(::core::option::Option::None);
+        let twin = function.twin.as_ref().map_or(none, |twin| by_position(expansion, leaf, function, twin));
+        (by_position(expansion, leaf, function, path), twin)
     } else {
-        quote!(::core::option::Option::None)
+        (quote!(::core::option::Option::None), quote!(::core::option::Option::None))
     };
+    let cases = function.cases.iter().map(|cases| self::cases(expansion, cases));
     quote! {
-        ::kitbag::Computation { function: #text, inputs: &[#(#paths),*], run: #run, oracle: #oracle }
+        ::kitbag::Computation {
+            function: #text,
+            inputs: &[#(#paths),*],
+            run: #run,
+            oracle: #oracle,
+            cases: &[#(#cases),*],
+            twin: #twin,
+        }
     }
+}
+
+/// A call with the values handed in by position: no wiring through keys, whose type alone is used.
+fn by_position(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function, path: &syn::Path) -> TokenStream {
+    let ty = &leaf.ty;
+    let (keys, inputs) = (hidden("keys"), hidden("inputs"));
+    let make_keys = make_keys(expansion, function);
+    let positions = function.inputs.iter().enumerate().map(|(position, input)| match input {
+        Input::Leaf { segments, .. } => {
+            quote!(::kitbag::__private::argument(#inputs, #position, #keys #(.#segments)*))
+        }
+        Input::Facts => quote!(::core::unreachable!()),
+    });
+    quote! {
+        ::core::option::Option::Some(|#inputs| {
+            #make_keys
+            ::kitbag::__private::erase::<#ty>(#path(#(#positions),*))
+        })
+    }
+}
+
+/// Declared cases of one leaf. A literal is read as from a flag; the key gives its type to anything else.
+fn cases(expansion: &Expansion<'_>, cases: &Cases) -> TokenStream {
+    let Input::Leaf { segments, path } = &cases.leaf else { return TokenStream::new() };
+    let keys = hidden("keys");
+    let make_keys = keys_of(&expansion.schema.ident, expansion.schema.is_root());
+    let values = cases.values.iter().map(|value| match literal_text(value) {
+        Some(text) => quote!(::kitbag::__private::Case::Text(#text)),
+        None => quote! {
+            ::kitbag::__private::Case::Made(|| {
+                #make_keys
+                ::kitbag::__private::erase_for(#keys #(.#segments)*, #value)
+            })
+        },
+    });
+    quote!((#path, &[#(#values),*]))
 }
 
 fn validation(expansion: &Expansion<'_>, function: &Function) -> TokenStream {

@@ -25,6 +25,7 @@ pub enum Device {
     ns = "schedule",
     derived(
         /// Pages that hold all tokens.
+        #[cases(max_tokens = [512, 513, 4096], page_size = [1, 16, 100])]
         pages: usize = pages(max_tokens, page_size),
         pages_and_spare: usize = with_spare(pages)
     ),

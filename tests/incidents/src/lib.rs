@@ -62,6 +62,7 @@ pub enum Strategy {
         parallel.launch_world: usize = launch_world(parallel.join_offset, parallel.tp, parallel.pp),
         parallel.max_world: usize = max_world(parallel.max_ep, parallel.launch_world),
         /// Tokens prefilled at once on one rank of data-parallel attention.
+        #[cases(parallel.tp = [8], parallel.attn_dp = [1, 2, 8])]
         schedule.chunk_per_rank: usize = chunk_per_rank(schedule.chunk, parallel.attn_dp),
         schedule.prefill_buffer: usize = prefill_buffer(schedule.chunk, schedule.max_prefill, parallel.pp),
         /// Tokens of a draft step at present.

@@ -12,6 +12,7 @@ use crate::derived::SharedExperts;
     env = "SCALE",
     derived(
         /// Attention takes requests per rank.
+        #[cases(parallel.tp_size = [8], parallel.attn_dp_size = [1, 2, 8])]
         plan.attn_dp_enabled: bool = derived::attn_dp_enabled(parallel.attn_dp_size, exec.moe.is_ep_scale_joiner),
         /// State-space layers keep an extra buffer for the prefix cache.
         plan.enable_mamba_extra_buffer: bool =
@@ -22,6 +23,9 @@ use crate::derived::SharedExperts;
         /// How shared experts run unless the model says otherwise.
         plan.shared_experts: SharedExperts = derived::shared_experts(exec.moe.disable_shared_experts_fusion),
         /// Tokens that a prefill buffer holds.
+        #[cases(schedule.chunked_prefill_size =
+            [-1, 0, 1024, 8192], schedule.enable_dynamic_chunking = [false, true])]
+        #[cases(parallel.pp_size = [1, 4], schedule.max_prefill_tokens = [0, 2048, 16384])]
         plan.max_prefill_buffer_tokens: usize = derived::max_prefill_buffer_tokens(
             schedule.chunked_prefill_size,
             schedule.enable_dynamic_chunking,

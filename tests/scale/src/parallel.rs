@@ -15,10 +15,12 @@ use crate::{derived, rules};
         /// Ranks that share an attention head's work.
         attn_tp_size: usize = derived::attn_tp_size(tp_size, attn_dp_size, attn_cp_size),
         /// Ranks that take requests of their own.
+        #[cases(tp_size = [8], dp_size = [1, 4], attn_dp_size = [1, 2, 8])]
         num_dp_ranks: usize = derived::num_dp_ranks(dp_size, attn_dp_size),
         /// Width of decode context parallelism as attention sees it.
         attn_dcp_size: usize = derived::attn_dcp_size(dcp_size),
         /// Width of expert parallelism.
+        #[cases(tp_size = [8], ep_size = [1, 4, 8])]
         moe_ep_size: usize = derived::moe_ep_size(ep_size),
         /// Ranks that share one expert.
         moe_tp_size: usize = derived::moe_tp_size(tp_size, ep_size, moe_dp_size),
