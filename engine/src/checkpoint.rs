@@ -20,15 +20,22 @@ pub enum LoadFormat {
     Safetensors,
     /// A single GGUF file.
     Gguf,
+    /// A folder of which `config.json` is enough: weights are made up.
+    Dummy,
+}
+
+/// Where the weights are.
+enum Stored {
+    Files(Weights, Naming),
+    Nowhere,
 }
 
 /// An opened model, of which the weights have not been read yet.
 pub struct Checkpoint {
     path: PathBuf,
     config: ModelConfig,
-    naming: Naming,
-    weights: Weights,
-    tokenizer: Tokenizer,
+    weights: Stored,
+    tokenizer: Option<Tokenizer>,
     chat_template: Option<ChatTemplate>,
     stop_token_ids: Vec<u32>,
 }
@@ -36,12 +43,13 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Opens the model at `path`.
     pub fn open(path: &Path, format: LoadFormat) -> Result<Self> {
-        let is_gguf = match format {
-            LoadFormat::Auto => path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")),
-            LoadFormat::Safetensors => false,
-            LoadFormat::Gguf => true,
-        };
-        if is_gguf { Self::open_gguf(path) } else { Self::open_folder(path) }
+        let is_gguf = || path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        match format {
+            LoadFormat::Gguf => Self::open_gguf(path),
+            LoadFormat::Auto if is_gguf() => Self::open_gguf(path),
+            LoadFormat::Auto | LoadFormat::Safetensors => Self::open_folder(path, true),
+            LoadFormat::Dummy => Self::open_folder(path, false),
+        }
     }
 
     fn open_gguf(path: &Path) -> Result<Self> {
@@ -65,18 +73,22 @@ impl Checkpoint {
         Ok(Self {
             path: path.to_owned(),
             config: ModelConfig::from_gguf(&metadata, &weights)?,
-            naming: Naming::Gguf,
-            weights,
-            tokenizer,
+            weights: Stored::Files(weights, Naming::Gguf),
+            tokenizer: Some(tokenizer),
             chat_template,
             stop_token_ids,
         })
     }
 
-    fn open_folder(path: &Path) -> Result<Self> {
+    fn open_folder(path: &Path, has_weights: bool) -> Result<Self> {
         let config_path = path.join("config.json");
         if !config_path.exists() {
-            return Err(Error::damaged(path, "neither a folder with config.json nor a .gguf file"));
+            let kinds = if has_weights {
+                "neither a folder with config.json nor a .gguf file"
+            } else {
+                "no folder with config.json"
+            };
+            return Err(Error::damaged(path, kinds));
         }
         let text = std::fs::read_to_string(&config_path).map_err(Error::io(&config_path))?;
         let config = ModelConfig::from_hub_json(&config_path, &text)?;
@@ -88,13 +100,17 @@ impl Checkpoint {
             .map(|source| &source["eos_token_id"])
             .find(|ids| !ids.is_null())
             .map_or(Ok(Vec::new()), |ids| token_ids(&config_path, ids))?;
+        let weights =
+            if has_weights { Stored::Files(safetensors::open_folder(path)?, Naming::Hub) } else { Stored::Nowhere };
+        let tokenizer_path = path.join("tokenizer.json");
+        // Without weights there is nothing to say, and so no need of words.
+        let has_tokenizer = has_weights || tokenizer_path.exists();
         Ok(Self {
-            weights: safetensors::open_folder(path)?,
-            tokenizer: Tokenizer::from_file(&path.join("tokenizer.json"))?,
+            weights,
+            tokenizer: has_tokenizer.then(|| Tokenizer::from_file(&tokenizer_path)).transpose()?,
             chat_template: hub_chat_template(path)?,
             path: path.to_owned(),
             config,
-            naming: Naming::Hub,
             stop_token_ids,
         })
     }
@@ -111,10 +127,10 @@ impl Checkpoint {
         &self.config
     }
 
-    /// The model's vocabulary.
+    /// The model's vocabulary, which only [`LoadFormat::Dummy`] can do without.
     #[must_use]
-    pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
     }
 
     /// The model's way of writing conversations, where it has one.
@@ -131,7 +147,10 @@ impl Checkpoint {
 
     /// Checks that the weights are exactly those of the model, then reads them.
     pub fn load(&self, workers: &Workers) -> Result<Llama> {
-        let plan = WeightPlan::check(&self.config, &self.weights, self.naming)?;
+        let plan = match &self.weights {
+            Stored::Files(weights, naming) => WeightPlan::check(&self.config, weights, *naming)?,
+            Stored::Nowhere => WeightPlan::dummy(&self.config),
+        };
         Ok(Llama::load(&plan, workers))
     }
 }

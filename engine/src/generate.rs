@@ -72,10 +72,11 @@ impl Generation {
 
 /// Generates a text and hands its pieces to `on_text` as they become certain.
 ///
-/// The pages of the request are free again afterwards, however it ended.
+/// Without a tokenizer there are token ids and no text. The pages of the request are free again afterwards, however it
+/// ended.
 pub fn generate(
     runner: &mut Runner,
-    tokenizer: &Tokenizer,
+    tokenizer: Option<&Tokenizer>,
     request: &Request,
     mut on_text: impl FnMut(&str) -> ControlFlow<()>,
 ) -> Result<Generation> {
@@ -88,12 +89,12 @@ pub fn generate(
 fn run(
     runner: &mut Runner,
     sequence: &mut Sequence,
-    tokenizer: &Tokenizer,
+    tokenizer: Option<&Tokenizer>,
     request: &Request,
     on_text: &mut impl FnMut(&str) -> ControlFlow<()>,
 ) -> Result<Generation> {
     let mut sampler = Sampler::new(request.temperature, request.seed)?;
-    let mut detokenizer = Detokenizer::new(tokenizer);
+    let mut detokenizer = tokenizer.map(Detokenizer::new);
     // The last token of a text is chosen but never run, so it needs no room.
     let room = runner.context_length().min(runner.capacity()) + 1;
     let budget = request.max_new_tokens.min(room.saturating_sub(request.prompt_token_ids.len()));
@@ -111,7 +112,7 @@ fn run(
             finish_reason = FinishReason::Stop;
             break;
         }
-        let piece = detokenizer.push(id)?;
+        let piece = detokenizer.as_mut().map_or(Ok(String::new()), |detokenizer| detokenizer.push(id))?;
         text.push_str(&piece);
         if !piece.is_empty() && on_text(&piece).is_break() {
             finish_reason = FinishReason::Cancelled;
@@ -121,7 +122,7 @@ fn run(
             logits = runner.extend(sequence, &[id], Logits::Last)?;
         }
     }
-    let rest = detokenizer.finish()?;
+    let rest = detokenizer.map_or(Ok(String::new()), Detokenizer::finish)?;
     if !rest.is_empty() && finish_reason != FinishReason::Cancelled && on_text(&rest).is_break() {
         finish_reason = FinishReason::Cancelled;
     }

@@ -8,6 +8,7 @@ use engine::checkpoint::Checkpoint;
 use engine::generate::{FinishReason, Generation, Request, generate};
 use engine::text::{Message, SpecialTokens};
 use engine_config::Settings;
+use kernels::cpu::Isa;
 use kitbag::ConfigNamespaces;
 use kitbag::clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
@@ -55,7 +56,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let runner_view = context.view();
     let checkpoint = launch::open_checkpoint(&runner_view)?;
     let prompt = prompt_token_ids(matches, &checkpoint)?;
-    let mut runner = launch::build_runner(&runner_view, &checkpoint)?;
+    let mut runner = launch::build_runner(&runner_view, &checkpoint, Isa::detect())?;
     let load = start.elapsed();
     let request = launch::request(&context.view(), &checkpoint, prompt);
 
@@ -69,7 +70,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     })
     .map_err(Failure::run)?;
     written?;
-    if stream {
+    if checkpoint.tokenizer().is_none() {
+        // Ids are all there is; they are written as `--input-ids` reads them.
+        if !json {
+            let ids: Vec<_> = generation.token_ids.iter().map(ToString::to_string).collect();
+            writeln!(out, "{}", ids.join(","))?;
+        }
+    } else if stream {
         writeln!(out)?;
     } else if !json {
         writeln!(out, "{}", generation.text)?;
@@ -84,10 +91,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
 
 fn prompt_token_ids(matches: &ArgMatches, checkpoint: &Checkpoint) -> Result<Vec<u32>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name);
-    let tokenizer = checkpoint.tokenizer();
+    let tokenizer = || {
+        checkpoint.tokenizer().ok_or_else(|| {
+            let path = checkpoint.path().display();
+            Failure::Run(format!("{path} has no tokenizer.json to read a text with: give token ids with --input-ids"))
+        })
+    };
     let ids = if let Some(prompt) = text("prompt") {
-        tokenizer.encode(prompt, SpecialTokens::Add).map_err(Failure::run)?
+        tokenizer()?.encode(prompt, SpecialTokens::Add).map_err(Failure::run)?
     } else if let Some(message) = text("chat") {
+        let tokenizer = tokenizer()?;
         let template = checkpoint.chat_template().ok_or_else(|| {
             Failure::Run(format!(
                 "{} has no chat template: use --prompt instead of --chat",

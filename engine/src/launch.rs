@@ -14,7 +14,7 @@ use engine_config::model::ModelBag;
 use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
 use engine_config::{Settings, model};
-use kernels::cpu::Workers;
+use kernels::cpu::{Isa, Workers};
 use kernels::cuda::check::CheckShapes;
 use kernels::cuda::{CudaDevice, CudaOptions, DecodeAttentionShape, GroupedGemmShape};
 use kitbag::{ConfigRole, View};
@@ -40,11 +40,16 @@ pub(crate) fn open_checkpoint(view: &View<Settings, RunnerRole>) -> Result<Check
         model::LoadFormat::Auto => LoadFormat::Auto,
         model::LoadFormat::Safetensors => LoadFormat::Safetensors,
         model::LoadFormat::Gguf => LoadFormat::Gguf,
+        model::LoadFormat::Dummy => LoadFormat::Dummy,
     };
     match settings.model_path() {
         Some(path) => Checkpoint::open(path, format),
         None if format == LoadFormat::Safetensors => {
             let message = "--load-format safetensors needs --model-path: the default model is a GGUF file";
+            return Err(Failure::Usage(message.into()));
+        }
+        None if format == LoadFormat::Dummy => {
+            let message = "--load-format dummy needs --model-path: a folder with the config.json of a model";
             return Err(Failure::Usage(message.into()));
         }
         None => {
@@ -55,8 +60,12 @@ pub(crate) fn open_checkpoint(view: &View<Settings, RunnerRole>) -> Result<Check
     .map_err(Failure::run)
 }
 
-/// Reads the weights and makes room for keys and values.
-pub(crate) fn build_runner(view: &View<Settings, RunnerRole>, checkpoint: &Checkpoint) -> Result<Runner, Failure> {
+/// Reads the weights and makes room for keys and values. `isa` is what the computation may use of the processor.
+pub(crate) fn build_runner(
+    view: &View<Settings, RunnerRole>,
+    checkpoint: &Checkpoint,
+    isa: Isa,
+) -> Result<Runner, Failure> {
     let pin = view.pin();
     let schedule = pin.schedule();
     let threads = NonZeroUsize::new(pin.exec().threads()).unwrap_or(NonZeroUsize::MIN);
@@ -66,7 +75,7 @@ pub(crate) fn build_runner(view: &View<Settings, RunnerRole>, checkpoint: &Check
         chunked_prefill_size: schedule.chunked_prefill_size(),
         context_length: pin.model().context_length(),
     };
-    let workers = Workers::new(threads).map_err(Failure::run)?;
+    let workers = Workers::with_isa(threads, isa).map_err(Failure::run)?;
     let model = checkpoint.load(&workers).map_err(Failure::run)?;
     Runner::new(model, workers, limits).map_err(Failure::run)
 }

@@ -5,6 +5,7 @@
 //! * [`checkpoint`] opens a model folder or GGUF file: [`weights`] indexes its tensors, [`model`] reads its configuration and
 //!   [`text`] its vocabulary and chat template. [`default_model`] obtains a model when none is named.
 //! * [`runner`] owns the loaded model and the pages of [`kv`], and takes sequences forward.
+//!   What it was built with is a [`built::Built`].
 //! * [`mod@generate`] prefills a prompt and decodes token by token with [`sampling`].
 //!
 //! [`sizing`] has the numeric rules of settings that are to come.
@@ -16,6 +17,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod built;
 pub mod checkpoint;
 pub mod default_model;
 mod error;

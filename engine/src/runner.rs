@@ -2,6 +2,7 @@
 
 use kernels::cpu::{SequenceSpan, Workers};
 
+use crate::built::{Built, KvPool};
 use crate::error::{Error, Result};
 use crate::kv::{BlockTable, KvStore, PageAllocator};
 use crate::model::{Batch, Llama, ModelConfig};
@@ -17,6 +18,10 @@ pub struct RunnerLimits {
     pub chunked_prefill_size: usize,
     /// The longest sequence; at most the model's own context length. Nothing: the model's own.
     pub context_length: Option<usize>,
+}
+
+fn too_many(pages: usize) -> String {
+    format!("{pages} pages are more than {}: lower --max-total-tokens or raise --page-size", u32::MAX)
 }
 
 /// One sequence of tokens whose keys and values are kept.
@@ -69,8 +74,7 @@ impl Runner {
                 "context length {context_length} is not within 1..={own}, the model's own"
             )));
         }
-        let page_count = u32::try_from(limits.pool_pages)
-            .map_err(|_| Error::Setting(format!("{} pages are too many", limits.pool_pages)))?;
+        let page_count = u32::try_from(limits.pool_pages).map_err(|_| Error::Setting(too_many(limits.pool_pages)))?;
         let kv = KvStore::new(config.layers, page_count, limits.page_size, config.kv_size())?;
         Ok(Self { model, workers, kv, pages: PageAllocator::new(page_count), limits, context_length })
     }
@@ -91,6 +95,34 @@ impl Runner {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.pages.size() * self.limits.page_size
+    }
+
+    /// What it was built with.
+    #[must_use]
+    pub fn built(&self) -> Built {
+        let (config, limits) = (self.config(), &self.limits);
+        let longest = self.context_length.min(self.capacity());
+        let (whole, rest) = (longest / limits.chunked_prefill_size, longest % limits.chunked_prefill_size);
+        let sizes = [(whole > 0, limits.chunked_prefill_size), (rest > 0, rest)];
+        Built {
+            architecture: config.architecture,
+            parameters: self.model.parameters(),
+            weight_bytes: self.model.weight_bytes(),
+            kv: KvPool {
+                layers: self.kv.layers(),
+                pages: self.pages.size(),
+                page_size: limits.page_size,
+                tokens: self.capacity(),
+                key_elements: self.kv.token_len(),
+                bytes: self.kv.bytes(),
+                element: KvStore::ELEMENT,
+            },
+            context_length: self.context_length,
+            longest_sequence: longest,
+            prefill_sizes: sizes.into_iter().filter_map(|(is_run, size)| is_run.then_some(size)).collect(),
+            threads: self.workers.threads(),
+            query_heads_per_kv_head: config.heads / config.kv_heads,
+        }
     }
 
     /// The pages no sequence holds.

@@ -5,15 +5,23 @@
 pub struct Random(u64);
 
 impl Random {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
     /// The generator of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
+    /// The generator of `seed` after it has given `count` numbers.
+    #[must_use]
+    pub fn after(seed: u64, count: u64) -> Self {
+        Self(seed.wrapping_add(Self::STEP.wrapping_mul(count)))
+    }
+
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(Self::STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -21,7 +29,7 @@ impl Random {
     }
 
     /// The next number of `0.0..1.0`.
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
@@ -93,7 +101,15 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sampler, SamplingError};
+    use super::{Random, Sampler, SamplingError};
+
+    #[test]
+    fn a_generator_starts_anywhere_in_its_numbers() {
+        let mut random = Random::new(9);
+        for count in 0..50 {
+            assert_eq!(Random::after(9, count).bits(), random.bits(), "after {count}");
+        }
+    }
 
     #[test]
     fn greedy_takes_the_first_of_the_best() {

@@ -5,8 +5,9 @@ use std::process::{Command, Output};
 
 const ENGINE: &str = env!("CARGO_BIN_EXE_engine");
 
-fn baseline() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("probe/baseline")
+/// The folder of the baseline, of settings or of what is built.
+fn baseline(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("probe").join(name)
 }
 
 fn probe(arguments: &[&str]) -> Output {
@@ -25,11 +26,17 @@ fn refusal(output: &Output) -> (Option<i32>, &str) {
 
 #[test]
 fn neither_folder_nor_environment_nor_cores_change_a_byte() {
+    same_bytes_elsewhere("baseline", &[]);
+    same_bytes_elsewhere("built", &["--built"]);
+}
+
+fn same_bytes_elsewhere(name: &str, switch: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("engine.toml"), "[schedule]\npage_size = 4\n").expect("writes");
     // On one core of however many there are; a rule that counted them would differ from what is declared.
     let mut command = Command::new("taskset");
-    command.args(["-c", "0", ENGINE, "config", "probe", "--bless", "--baseline", "fresh"]).current_dir(folder.path());
+    command.args(["-c", "0", ENGINE, "config", "probe", "--bless", "--baseline", "fresh"]).args(switch);
+    command.current_dir(folder.path());
     command.env("HOME", folder.path()).env("LANG", "tr_TR.UTF-8").env("RAYON_NUM_THREADS", "3");
     command.env("ENGINE_SCHEDULE_PAGE_SIZE", "4").env("ENGINE_CONFIG", "engine.toml").env("ENGINE_NO_SUCH", "1");
     let output = command.output().expect("taskset of util-linux runs");
@@ -41,29 +48,41 @@ fn neither_folder_nor_environment_nor_cores_change_a_byte() {
         names
     };
     let fresh = folder.path().join("fresh");
-    assert_eq!(names(&fresh), names(&baseline()));
+    let baseline = baseline(name);
+    assert_eq!(names(&fresh), names(&baseline));
     for name in names(&fresh) {
         let read = |folder: &Path| std::fs::read(folder.join(&name)).expect("reads");
-        assert!(read(&fresh) == read(&baseline()), "{} differs", name.display());
+        assert!(read(&fresh) == read(&baseline), "{} differs", name.display());
     }
 }
 
 #[test]
 fn a_check_passes_or_says_what_changed() {
-    let folder = baseline();
-    let folder = folder.to_str().expect("text");
-    let output = probe(&["--check", "--baseline", folder]);
-    assert!(stdout(&output).contains(" shapes as in "), "{}", stdout(&output));
-    let empty = tempfile::tempdir().expect("a folder");
-    let output = probe(&["--check", "--baseline", empty.path().to_str().expect("text")]);
-    let (code, text) = refusal(&output);
-    assert!(code == Some(1) && text.contains("01-dense-80gb\n") && text.contains("--bless"), "{text}");
+    let cases = [
+        ("baseline", &["--check"][..], "01-dense-80gb\n", "probe --bless"),
+        ("built", &["--check", "--built"], "01-defaults-llama\n", "probe --built --bless"),
+    ];
+    for (name, arguments, first, advice) in cases {
+        let folder = baseline(name);
+        let check = |folder: &Path| {
+            let folder = folder.to_str().expect("text");
+            probe(&[arguments, &["--baseline", folder]].concat())
+        };
+        let output = check(&folder);
+        assert!(stdout(&output).contains(" shapes as in "), "{}", stdout(&output));
+        let empty = tempfile::tempdir().expect("a folder");
+        let output = check(empty.path());
+        let (code, text) = refusal(&output);
+        assert!(code == Some(1) && text.contains(first) && text.contains(advice), "{text}");
+    }
 }
 
 #[test]
 fn two_shapes_are_compared_by_number_or_name() {
     assert_eq!(stdout(&probe(&["--diff", "2", "03-24gb-one"])), "exec.threads: 8 -> 16\n");
     assert_eq!(stdout(&probe(&["--diff", "dense-80gb", "1"])), "no differences\n");
+    let built = "compute.instructions: \"avx2\" -> \"avx512\"\ncompute.threads: 8 -> 32\n";
+    assert_eq!(stdout(&probe(&["--built", "--diff", "defaults-wide", "7"])), built);
     let output = probe(&["--diff", "4", "3"]);
     assert!(stdout(&output).starts_with("refused -> resolved\n- --tp-size: no such flag"), "{}", stdout(&output));
     let (output, none, both) = (probe(&["--diff", "1", "nine"]), probe(&[]), probe(&["--check", "--bless"]));

@@ -36,7 +36,7 @@ fn cases() -> Vec<Value> {
 #[test]
 fn prompts_and_conversations_become_the_reference_tokens() {
     let checkpoint = checkpoint();
-    let tokenizer = checkpoint.tokenizer();
+    let tokenizer = checkpoint.tokenizer().expect("a vocabulary");
     for case in cases() {
         let prompt = case["prompt"].as_str().expect("text");
         let tokens = if case["chat"] == true {

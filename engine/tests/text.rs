@@ -8,7 +8,7 @@ use support::{models, open};
 #[test]
 fn pieces_are_whole_characters_and_make_up_the_text() {
     let checkpoint = open(&models().join("llama"));
-    let tokenizer = checkpoint.tokenizer();
+    let tokenizer = checkpoint.tokenizer().expect("a vocabulary");
     let texts = [
         "Hello, world!",
         "東京 🦀🦀 naïve café – ñ",
@@ -33,7 +33,7 @@ fn pieces_are_whole_characters_and_make_up_the_text() {
 #[test]
 fn a_character_of_several_tokens_appears_with_its_last_one() {
     let checkpoint = open(&models().join("llama"));
-    let tokenizer = checkpoint.tokenizer();
+    let tokenizer = checkpoint.tokenizer().expect("a vocabulary");
     let ids = tokenizer.encode("x🦀y", SpecialTokens::AsWritten).expect("encodes");
     assert!(ids.len() >= 5, "the crab is one token: {ids:?}");
     let mut detokenizer = Detokenizer::new(tokenizer);
@@ -45,7 +45,7 @@ fn a_character_of_several_tokens_appears_with_its_last_one() {
 #[test]
 fn a_character_that_never_becomes_whole_is_replaced_at_the_end_or_by_what_follows() {
     let checkpoint = open(&models().join("llama"));
-    let tokenizer = checkpoint.tokenizer();
+    let tokenizer = checkpoint.tokenizer().expect("a vocabulary");
     let crab = tokenizer.encode("🦀", SpecialTokens::AsWritten).expect("encodes");
     let x = tokenizer.encode("x", SpecialTokens::AsWritten).expect("encodes")[0];
     for tail in [vec![], vec![x], vec![crab[0], x]] {

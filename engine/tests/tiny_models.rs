@@ -124,7 +124,7 @@ fn texts_become_the_reference_tokens_and_back() {
     for model in MODELS {
         let path = models().join(model);
         let checkpoint = open(&path);
-        let tokenizer = checkpoint.tokenizer();
+        let tokenizer = checkpoint.tokenizer().expect("a vocabulary");
         let reference = json(&path.join("reference.json"));
         let prompt = reference["prompt"].as_str().expect("text");
         assert_eq!(tokenizer.encode(prompt, SpecialTokens::Add).expect("encodes"), ids(&reference["prompt_ids"]));

@@ -10,7 +10,8 @@ use kitbag::{ConfigChoice, ConfigNamespaces};
 pub struct Model {
     /// A model folder or a GGUF file; the default model, fetched once, unless set.
     pub model_path: Option<PathBuf>,
-    /// How the path is read; `auto` takes a name ending in `.gguf` for a GGUF file and anything else for a folder.
+    /// How the path is read. `auto` takes a name ending in `.gguf` for a GGUF file and anything else for a folder; `dummy`
+    /// makes weights up for a folder of which `config.json` is enough.
     #[config(default = LoadFormat::Auto)]
     pub load_format: LoadFormat,
     /// The longest sequence, in tokens; the model's own context length unless set.
@@ -30,4 +31,6 @@ pub enum LoadFormat {
     Safetensors,
     /// A GGUF file.
     Gguf,
+    /// A folder with `config.json`, whose weights are made up.
+    Dummy,
 }

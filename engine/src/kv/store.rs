@@ -19,6 +19,9 @@ struct Layer {
 }
 
 impl KvStore {
+    /// How an element is kept.
+    pub const ELEMENT: &str = "float32";
+
     /// A store of `pages` pages of `page_size` tokens; a token has `token_len` key and as many value elements in each layer.
     ///
     /// Memory is reserved, not touched: pages that are never used cost address space only.
@@ -38,6 +41,24 @@ impl KvStore {
         let zeros = || vec![0.0; elements];
         let layers = (0..layers).map(|_| Layer { keys: zeros(), values: zeros() }).collect();
         Ok(Self { layers, page_size, token_len })
+    }
+
+    /// Bytes of all keys and values.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.layers.iter().map(|layer| size_of_val(&*layer.keys) + size_of_val(&*layer.values)).sum()
+    }
+
+    /// Elements of a token's keys in one layer; its values are as many.
+    #[must_use]
+    pub fn token_len(&self) -> usize {
+        self.token_len
+    }
+
+    /// The number of layers.
+    #[must_use]
+    pub fn layers(&self) -> usize {
+        self.layers.len()
     }
 
     /// Stores the key and value of one token in slot `slot` of `layer`.

@@ -47,6 +47,14 @@ struct Layer {
     down: Vec<f32>,
 }
 
+impl Layer {
+    fn weights(&self) -> impl Iterator<Item = &Vec<f32>> {
+        let Self { attention_norm, query_key_value, query_key_norm, attention_output, mlp_norm, gate_up, down } = self;
+        let norms = query_key_norm.iter().flat_map(|(query, key)| [query, key]);
+        [attention_norm, query_key_value, attention_output, mlp_norm, gate_up, down].into_iter().chain(norms)
+    }
+}
+
 impl Llama {
     /// Reads all weights of a checked plan.
     #[must_use]
@@ -83,6 +91,27 @@ impl Llama {
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// The elements of all weights.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        self.weights().map(<[f32]>::len).sum()
+    }
+
+    /// The bytes of all weights.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        self.weights().map(size_of_val).sum()
+    }
+
+    fn weights(&self) -> impl Iterator<Item = &[f32]> {
+        let layers = self.layers.iter().flat_map(Layer::weights);
+        [Some(&self.embedding), Some(&self.final_norm), self.head.as_ref()]
+            .into_iter()
+            .flatten()
+            .chain(layers)
+            .map(Vec::as_slice)
     }
 
     /// Runs the tokens of `batch` through the model, adds their keys and values to `kv`, and returns the wanted logits,

@@ -5,13 +5,21 @@ use kernels::cpu::Workers;
 use super::config::ModelConfig;
 use super::tensors::{LayerTensor, ModelTensor, Naming};
 use crate::error::{Error, Result};
-use crate::weights::Weights;
+use crate::weights::{Weights, dummy};
 
-/// A checkpoint whose tensors have been found to be exactly those of a model.
+/// A model whose tensors have all been found to come from somewhere.
 pub struct WeightPlan<'a> {
     config: &'a ModelConfig,
-    weights: &'a Weights,
-    naming: Naming,
+    source: Source<'a>,
+}
+
+/// Where tensors come from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    /// The files of a checkpoint, whose tensors are exactly those of the model.
+    Files(&'a Weights, Naming),
+    /// [`dummy`].
+    Dummy,
 }
 
 impl<'a> WeightPlan<'a> {
@@ -40,7 +48,7 @@ impl<'a> WeightPlan<'a> {
             .filter(|name| !is_redundant(name, config, naming));
         problems.extend(left_over.map(|name| format!("`{name}` has no place in the model")));
         if problems.is_empty() {
-            Ok(Self { config, weights, naming })
+            Ok(Self { config, source: Source::Files(weights, naming) })
         } else {
             const SHOWN: usize = 12;
             if problems.len() > SHOWN {
@@ -50,6 +58,12 @@ impl<'a> WeightPlan<'a> {
             }
             Err(Error::Weights { path: weights.path().to_owned(), problems })
         }
+    }
+
+    /// The plan of a model without files.
+    #[must_use]
+    pub fn dummy(config: &'a ModelConfig) -> Self {
+        Self { config, source: Source::Dummy }
     }
 
     /// The configuration the plan was made for.
@@ -66,16 +80,26 @@ impl<'a> WeightPlan<'a> {
         for (&part, &size) in parts.iter().zip(&sizes) {
             let (own, others) = rest.split_at_mut(size);
             rest = others;
-            let tensor = self.weights.tensor(&part.name(self.naming)).expect("checked to be there");
-            let head_dim = self.config.head_dim;
-            match part {
-                ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key) if self.naming == Naming::Gguf => {
-                    self.weights.read(workers, tensor, |row| interleaved_row(row, head_dim), own);
+            match self.source {
+                Source::Files(weights, naming) => self.read(workers, weights, naming, part, own),
+                Source::Dummy => {
+                    let shape = part.shape(self.config);
+                    dummy::fill(workers, shape.last().copied().unwrap_or(1), own);
                 }
-                _ => self.weights.read(workers, tensor, |row| row, own),
             }
         }
         out
+    }
+
+    fn read(&self, workers: &Workers, weights: &Weights, naming: Naming, part: ModelTensor, out: &mut [f32]) {
+        let tensor = weights.tensor(&part.name(naming)).expect("checked to be there");
+        let head_dim = self.config.head_dim;
+        match part {
+            ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key) if naming == Naming::Gguf => {
+                weights.read(workers, tensor, |row| interleaved_row(row, head_dim), out);
+            }
+            _ => weights.read(workers, tensor, |row| row, out),
+        }
     }
 }
 

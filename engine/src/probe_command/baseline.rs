@@ -6,17 +6,22 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use engine_config::Settings;
-use kitbag::ConfigNamespaces;
+use super::document::Document;
 
-use super::document::{Document, document, provenance};
-use super::shapes::{Shape, Shapes};
+/// What one shape comes to now.
+pub(crate) struct Entry {
+    /// What its files are called.
+    pub(crate) id: String,
+    pub(crate) document: Document,
+    /// For review, not for comparison.
+    pub(crate) provenance: Option<String>,
+}
 
 /// What a comparison came to.
 pub(crate) struct Report {
     pub(crate) faults: Vec<Fault>,
-    /// Shapes that resolve.
-    pub(crate) resolved: usize,
+    /// Shapes that come to something.
+    pub(crate) accepted: usize,
     /// Shapes that are refused.
     pub(crate) refused: usize,
 }
@@ -34,21 +39,20 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Compares the documents of all shapes by schema `S` with those of the folder, byte for byte.
-pub(crate) fn check<S: ConfigNamespaces>(shapes: &Shapes, folder: &Path) -> Report {
-    let mut report = Report { faults: Vec::new(), resolved: 0, refused: 0 };
-    for shape in shapes.all() {
-        let now = document::<S>(shape);
-        match &now {
-            Document::Resolved(_) => report.resolved += 1,
+/// Compares the documents with those of the folder, byte for byte.
+pub(crate) fn check(entries: &[Entry], folder: &Path) -> Report {
+    let mut report = Report { faults: Vec::new(), accepted: 0, refused: 0 };
+    for entry in entries {
+        match &entry.document {
+            Document::Resolved(_) | Document::Built(_) => report.accepted += 1,
             Document::Refused(_) => report.refused += 1,
         }
-        let changes = changes(&folder.join(document_name(shape)), &now);
+        let changes = changes(&folder.join(entry.document_name()), &entry.document);
         if !changes.is_empty() {
-            report.faults.push(Fault { what: shape.id(), changes });
+            report.faults.push(Fault { what: entry.id.clone(), changes });
         }
     }
-    match stale(shapes, folder) {
+    match stale(entries, folder) {
         Ok(stale) => report.faults.extend(stale.into_iter().map(|name| {
             let changes = vec!["no shape has this file".to_owned()];
             Fault { what: name, changes }
@@ -68,24 +72,24 @@ fn changes(file: &Path, now: &Document) -> Vec<String> {
         Err(error) => return vec![format!("{}: {error}", file.display())],
     };
     match serde_json::from_str::<Document>(&old) {
-        Ok(old) if old == *now => vec!["the same settings, written in another form".to_owned()],
+        Ok(old) if old == *now => vec!["the same values, written in another form".to_owned()],
         Ok(old) => old.changes(now),
         Err(error) => vec![format!("{}: {error}", file.display())],
     }
 }
 
-/// Writes the documents and the provenance of all shapes, removes the files of shapes that are gone, and says how many
-/// files are not what they were.
-pub(crate) fn bless(shapes: &Shapes, folder: &Path) -> io::Result<usize> {
+/// Writes documents and provenance, removes the files of shapes that are gone, and says how many files are not what they
+/// were.
+pub(crate) fn bless(entries: &[Entry], folder: &Path) -> io::Result<usize> {
     fs::create_dir_all(folder)?;
     let mut changed = 0;
-    for shape in shapes.all() {
-        changed += write(&folder.join(document_name(shape)), &document::<Settings>(shape).json())?;
-        if let Some(text) = provenance(shape) {
-            changed += write(&folder.join(provenance_name(shape)), &text)?;
+    for entry in entries {
+        changed += write(&folder.join(entry.document_name()), &entry.document.json())?;
+        if let Some(text) = &entry.provenance {
+            changed += write(&folder.join(entry.provenance_name()), text)?;
         }
     }
-    for name in stale(shapes, folder)? {
+    for name in stale(entries, folder)? {
         fs::remove_file(folder.join(name))?;
         changed += 1;
     }
@@ -102,13 +106,11 @@ fn write(file: &Path, text: &str) -> io::Result<usize> {
 }
 
 /// Documents and provenance that no shape has.
-fn stale(shapes: &Shapes, folder: &Path) -> io::Result<BTreeSet<String>> {
+fn stale(entries: &[Entry], folder: &Path) -> io::Result<BTreeSet<String>> {
     let mut known = BTreeSet::new();
-    for shape in shapes.all() {
-        known.insert(document_name(shape));
-        if matches!(document::<Settings>(shape), Document::Resolved(_)) {
-            known.insert(provenance_name(shape));
-        }
+    for entry in entries {
+        known.insert(entry.document_name());
+        known.extend(entry.provenance.as_ref().map(|_| entry.provenance_name()));
     }
     let mut stale = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
@@ -122,10 +124,19 @@ fn stale(shapes: &Shapes, folder: &Path) -> io::Result<BTreeSet<String>> {
     Ok(stale)
 }
 
-fn document_name(shape: &Shape) -> String {
-    format!("{}.json", shape.id())
-}
+impl Entry {
+    /// By number, name, or both as in a file's name.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let (number, own) = self.id.split_once('-').unwrap_or((&self.id, ""));
+        let is_number = name.parse::<usize>().is_ok_and(|name| number.parse() == Ok(name));
+        is_number || own == name || self.id == name
+    }
 
-fn provenance_name(shape: &Shape) -> String {
-    format!("{}.origins", shape.id())
+    fn document_name(&self) -> String {
+        format!("{}.json", self.id)
+    }
+
+    fn provenance_name(&self) -> String {
+        format!("{}.origins", self.id)
+    }
 }

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::shapes::Shape;
 
-/// The settings of a shape, or why it is refused. Written as JSON it is the same on every machine: paths are sorted,
-/// and floats have the fewest digits that give them back.
+/// What a shape comes to, or why it is refused. Written as JSON it is the same on every machine: paths are sorted, and
+/// floats have the fewest digits that give them back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Document {
     /// Every setting by its path, derived ones too.
     Resolved(BTreeMap<String, Value>),
+    /// Sizes and choices of the runner that was built.
+    Built(BTreeMap<String, Value>),
     /// Everything that is wrong with the command line, in its order.
     Refused(Vec<String>),
 }
@@ -54,23 +56,38 @@ impl Document {
     /// One line for each setting or message in which the other one differs, the old first.
     pub(crate) fn changes(&self, now: &Self) -> Vec<String> {
         match (self, now) {
-            (Self::Resolved(old), Self::Resolved(new)) => changed_settings(old, new),
+            (Self::Resolved(old), Self::Resolved(new)) | (Self::Built(old), Self::Built(new)) => {
+                changed_values(old, new)
+            }
             (Self::Refused(old), Self::Refused(new)) => changed_messages(old, new),
-            (Self::Resolved(_), Self::Refused(new)) => {
-                std::iter::once("resolved -> refused".to_owned()).chain(changed_messages(&[], new)).collect()
+            (old, new) => {
+                let messages = changed_messages(old.messages(), new.messages());
+                std::iter::once(format!("{} -> {}", old.kind(), new.kind())).chain(messages).collect()
             }
-            (Self::Refused(old), Self::Resolved(_)) => {
-                std::iter::once("refused -> resolved".to_owned()).chain(changed_messages(old, &[])).collect()
-            }
+        }
+    }
+
+    fn messages(&self) -> &[String] {
+        match self {
+            Self::Refused(messages) => messages,
+            Self::Resolved(_) | Self::Built(_) => &[],
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Resolved(_) => "resolved",
+            Self::Built(_) => "built",
+            Self::Refused(_) => "refused",
         }
     }
 }
 
-fn changed_settings(old: &BTreeMap<String, Value>, new: &BTreeMap<String, Value>) -> Vec<String> {
+fn changed_values(old: &BTreeMap<String, Value>, new: &BTreeMap<String, Value>) -> Vec<String> {
     let mut paths: Vec<_> = old.keys().chain(new.keys()).collect();
     paths.sort();
     paths.dedup();
-    let text = |value: Option<&Value>| value.map_or("no such setting".to_owned(), ToString::to_string);
+    let text = |value: Option<&Value>| value.map_or("not there".to_owned(), ToString::to_string);
     let changed = paths.into_iter().map(|path| (path, old.get(path), new.get(path)));
     changed
         .filter(|(_, old, new)| old != new)
@@ -126,7 +143,7 @@ mod tests {
     fn changes_say_what_and_from_what_to_what() {
         let old = settings(&[("a", Value::Integer(1)), ("b", Value::Unset), ("same", Value::Bool(true))]);
         let new = settings(&[("a", Value::Integer(2)), ("c", Value::Unset), ("same", Value::Bool(true))]);
-        assert_eq!(old.changes(&new), ["a: 1 -> 2", "b: unset -> no such setting", "c: no such setting -> unset"]);
+        assert_eq!(old.changes(&new), ["a: 1 -> 2", "b: unset -> not there", "c: not there -> unset"]);
         assert!(old.changes(&old).is_empty());
         let (one, two) = (refused(&["x", "y"]), refused(&["y", "z"]));
         assert_eq!(one.changes(&two), ["- x", "+ z"]);

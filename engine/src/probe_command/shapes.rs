@@ -92,12 +92,6 @@ impl Shapes {
     pub(crate) fn all(&self) -> &[Shape] {
         &self.0
     }
-
-    /// By number, name, or both as in a file's name.
-    pub(crate) fn find(&self, name: &str) -> Option<&Shape> {
-        let number = name.parse().ok();
-        self.0.iter().find(|shape| Some(shape.number) == number || shape.name == name || shape.id() == name)
-    }
 }
 
 #[cfg(test)]

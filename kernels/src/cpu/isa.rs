@@ -9,6 +9,17 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Isa(pub(super) Kind);
 
+/// What a processor says of its vector instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuFeatures {
+    /// AVX2.
+    pub avx2: bool,
+    /// Fused multiplication and addition.
+    pub fma: bool,
+    /// The foundation of AVX-512.
+    pub avx512f: bool,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Scalar,
@@ -34,35 +45,96 @@ impl Isa {
     /// Every instruction set of the running processor, narrowest first.
     #[must_use]
     pub fn available() -> Vec<Self> {
-        #[allow(unused_mut)]
-        let mut found = vec![Self::scalar()];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                found.push(Self(Kind::Avx2));
-            }
-            if is_x86_feature_detected!("avx512f") {
-                found.push(Self(Kind::Avx512));
-            }
-        }
-        found
+        // What the processor does not say it has is not among these kinds.
+        CpuFeatures::detect().kinds().into_iter().map(Self).collect()
     }
 
     /// The name, for reports: `scalar`, `avx2` or `avx512`.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self.0 {
-            Kind::Scalar => "scalar",
+        self.0.name()
+    }
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "avx2",
+            Self::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => "avx512",
+            Self::Avx512 => "avx512",
         }
+    }
+}
+
+impl CpuFeatures {
+    /// Those of the running processor.
+    #[must_use]
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            Self {
+                avx2: is_x86_feature_detected!("avx2"),
+                fma: is_x86_feature_detected!("fma"),
+                avx512f: is_x86_feature_detected!("avx512f"),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Self::default()
+    }
+
+    /// The name of the instruction set that is used on a processor with these, which may be another than the running one.
+    #[must_use]
+    pub fn chosen(self) -> &'static str {
+        self.kinds().last().map_or(Isa::scalar().name(), |kind| kind.name())
+    }
+
+    /// Narrowest first.
+    fn kinds(self) -> Vec<Kind> {
+        #[allow(unused_mut)]
+        let mut kinds = vec![Kind::Scalar];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if self.avx2 && self.fma {
+                kinds.push(Kind::Avx2);
+            }
+            if self.avx512f {
+                kinds.push(Kind::Avx512);
+            }
+        }
+        kinds
     }
 }
 
 impl fmt::Debug for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuFeatures, Isa};
+
+    #[test]
+    fn the_running_processor_is_chosen_for_as_a_declared_one() {
+        assert_eq!(CpuFeatures::detect().chosen(), Isa::detect().name());
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_widest_that_is_there_is_chosen() {
+        let table = [
+            ((false, false, false), "scalar"),
+            ((true, false, false), "scalar"),
+            ((false, true, false), "scalar"),
+            ((true, true, false), "avx2"),
+            ((true, true, true), "avx512"),
+            ((false, false, true), "avx512"),
+        ];
+        for ((avx2, fma, avx512f), name) in table {
+            assert_eq!(CpuFeatures { avx2, fma, avx512f }.chosen(), name);
+        }
     }
 }

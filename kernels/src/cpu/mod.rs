@@ -28,7 +28,7 @@ mod workers;
 
 pub use activation::silu_mul;
 pub use attention::{AttentionShape, PagedKv, SequenceSpan, paged_attention};
-pub use isa::Isa;
+pub use isa::{CpuFeatures, Isa};
 pub use matmul::matmul;
 pub use norm::{rms_norm, rms_norm_heads};
 pub use rope::{RopeTable, apply_rope};
