@@ -1,17 +1,23 @@
-//! What a setting's read costs, beside a plain struct and the usual ways to share one.
+//! What a setting's read costs, beside a plain struct, the usual ways to share one, and other libraries.
 //!
 //! `cargo bench -p config-tests --bench read_path`. Each figure is the median of many samples, taken in turn so that a
-//! noisy moment falls on all alike; loop overhead is in all of them.
+//! noisy moment falls on all alike, each shorter than what a scheduler gives to others; loop overhead is in all of them. Ratios that have a bar are shown beside it. Nothing
+//! fails: a time depends on the machine.
 
+use std::collections::HashMap;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use config::Config;
+use figment::Figment;
+use figment::providers::Serialized;
 use kitbag::ConfigNamespaces;
+use serde::{Deserialize, Serialize};
 
-const READS: u32 = 1_000_000;
-const SAMPLES: usize = 41;
+const SAMPLES: usize = 401;
 
 /// The schema under test.
 #[derive(ConfigNamespaces)]
@@ -33,21 +39,74 @@ fn capacity(workers: usize, queue: usize) -> usize {
 }
 
 /// What a program would write by hand.
+#[derive(Serialize, Deserialize)]
 struct Plain {
+    pool: Pool,
+    http: Http,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Pool {
     workers: usize,
     queue: usize,
 }
 
-/// A way to read, timed.
-type Case<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
+#[derive(Serialize, Deserialize)]
+struct Http {
+    port: u16,
+}
 
-/// Nanoseconds per read. The value read is used, as it would be in a program: it has to arrive.
-fn sample(mut read: impl FnMut() -> usize) -> f64 {
-    let start = Instant::now();
-    for _ in 0..READS {
-        black_box(read());
+impl Plain {
+    fn new() -> Self {
+        Self { pool: Pool { workers: black_box(3), queue: black_box(32) }, http: Http { port: black_box(80) } }
     }
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(READS)
+}
+
+/// Values that each change on their own, found by a handle or by their name: the way of mz-dyncfg.
+struct Atomics(HashMap<&'static str, Arc<AtomicUsize>>);
+
+impl Atomics {
+    fn new() -> Self {
+        let values = [("pool.workers", 3), ("pool.queue", 32), ("http.port", 80)];
+        Self(values.into_iter().map(|(name, value)| (name, Arc::new(AtomicUsize::new(value)))).collect())
+    }
+
+    fn handle(&self, name: &str) -> Arc<AtomicUsize> {
+        Arc::clone(&self.0[name])
+    }
+}
+
+/// A way to read, timed.
+struct Case<'a> {
+    name: &'static str,
+    sample: Box<dyn FnMut() -> f64 + 'a>,
+}
+
+/// A read without a write to memory.
+fn fast<'a>(name: &'static str, read: impl FnMut() -> usize + 'a) -> Case<'a> {
+    timed(name, 200_000, read)
+}
+
+/// A read of some nanoseconds.
+fn medium<'a>(name: &'static str, read: impl FnMut() -> usize + 'a) -> Case<'a> {
+    timed(name, 10_000, read)
+}
+
+/// A read of a fraction of a microsecond or more.
+fn slow<'a>(name: &'static str, read: impl FnMut() -> usize + 'a) -> Case<'a> {
+    timed(name, 300, read)
+}
+
+/// The value read is used, as it would be in a program: it has to arrive.
+fn timed<'a>(name: &'static str, reads: u32, mut read: impl FnMut() -> usize + 'a) -> Case<'a> {
+    let sample = move || {
+        let start = Instant::now();
+        for _ in 0..reads {
+            black_box(read());
+        }
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(reads)
+    };
+    Case { name, sample: Box::new(sample) }
 }
 
 fn median(mut samples: Vec<f64>) -> f64 {
@@ -55,30 +114,56 @@ fn median(mut samples: Vec<f64>) -> f64 {
     samples[samples.len() / 2]
 }
 
+const PLAIN: &str = "plain struct field";
+const PINNED: &str = "kitbag: leaf through a pin";
+const DERIVED: &str = "kitbag: derived value through a pin";
+const LIVE: &str = "kitbag: leaf through a live reader";
+const PIN: &str = "kitbag: pin, read, drop";
+const NAMED: &str = "kitbag: by name";
+const LOAD: &str = "ArcSwap::load, read";
+const LOAD_FULL: &str = "ArcSwap::load_full, read";
+
 fn main() {
-    let plain = Box::new(Plain { workers: black_box(3), queue: black_box(32) });
+    let plain = Box::new(Plain::new());
     let cfg = Args::for_test(|_| {});
     let now = cfg.pin();
     let bag = now.pool();
-    let swap = ArcSwap::from_pointee(Plain { workers: 3, queue: 32 });
-    let lock = RwLock::new(Arc::new(Plain { workers: 3, queue: 32 }));
+    let (mut reader, mut derived_reader) = (cfg.reader(), cfg.reader());
+    let swap = ArcSwap::from_pointee(Plain::new());
+    let lock = RwLock::new(Plain::new());
+    let atomics = Atomics::new();
+    let handle = atomics.handle("pool.queue");
+    let built = Config::builder().add_source(Config::try_from(&*plain).expect("valid")).build().expect("valid");
+    let figment = Figment::from(Serialized::defaults(&*plain));
     // `black_box` on the handle makes every read start from it again, so that no load is hoisted out of the loop.
-    let mut cases: Vec<Case<'_>> = vec![
-        ("plain struct field", Box::new(|| sample(|| black_box(&plain).workers))),
-        ("plain struct field, address in register", Box::new(|| sample(|| black_box(&*plain).workers))),
-        ("kitbag: leaf through a pin", Box::new(|| sample(|| black_box(&now).pool().workers()))),
-        ("kitbag: hot leaf through a pin", Box::new(|| sample(|| *black_box(&now).pool().queue()))),
-        ("kitbag: derived value through a pin", Box::new(|| sample(|| *black_box(&now).pool().capacity()))),
-        ("kitbag: leaf of a bag in hand", Box::new(|| sample(|| black_box(bag).workers()))),
-        ("kitbag: pin, read, drop", Box::new(|| sample(|| black_box(&cfg).pin().pool().workers()))),
-        ("ArcSwap::load, read", Box::new(|| sample(|| black_box(&swap).load().queue))),
-        ("ArcSwap::load_full, read", Box::new(|| sample(|| black_box(&swap).load_full().queue))),
-        ("RwLock read, read", Box::new(|| sample(|| black_box(&lock).read().map_or(0, |plain| plain.queue)))),
+    let mut cases = vec![
+        fast(PLAIN, || black_box(&plain).pool.workers),
+        fast("plain struct field, address in register", || black_box(&*plain).pool.workers),
+        fast(PINNED, || black_box(&now).pool().workers()),
+        fast("kitbag: hot leaf through a pin", || *black_box(&now).pool().queue()),
+        fast(DERIVED, || *black_box(&now).pool().capacity()),
+        fast("kitbag: leaf of a bag in hand", || black_box(bag).workers()),
+        fast(LIVE, || black_box(&mut reader).now().pool().workers()),
+        fast("kitbag: derived value, live reader", || *black_box(&mut derived_reader).now().pool().capacity()),
+        medium(PIN, || black_box(&cfg).pin().pool().workers()),
+        medium(NAMED, || usize::from(black_box(cfg.value(black_box("pool.queue"))).is_some())),
+        fast("atomic by handle", || black_box(&handle).load(Ordering::Relaxed)),
+        medium("atomic by name", || black_box(&atomics).0[black_box("pool.queue")].load(Ordering::Relaxed)),
+        medium(LOAD, || black_box(&swap).load().pool.queue),
+        medium(LOAD_FULL, || black_box(&swap).load_full().pool.queue),
+        medium("RwLock<Struct>, read", || black_box(&lock).read().map_or(0, |plain| plain.pool.queue)),
+        slow("config: get, by name", || black_box(&built).get(black_box("pool.queue")).unwrap_or(0)),
+        slow("figment: extract_inner, by name", || {
+            black_box(&figment).extract_inner(black_box("pool.queue")).unwrap_or(0)
+        }),
+        slow("figment: extract, the whole struct", || {
+            black_box(&figment).extract::<Plain>().map_or(0, |plain| plain.pool.queue + usize::from(plain.http.port))
+        }),
     ];
     let mut samples = vec![Vec::with_capacity(SAMPLES); cases.len()];
     for round in 0..=SAMPLES {
         for (case, samples) in cases.iter_mut().zip(&mut samples) {
-            let value = case.1();
+            let value = (case.sample)();
             // The first round warms caches and clocks.
             if round > 0 {
                 samples.push(value);
@@ -86,8 +171,20 @@ fn main() {
         }
     }
     let medians: Vec<_> = samples.into_iter().map(median).collect();
-    println!("{:<40} {:>8} {:>8}", "", "ns", "ratio");
-    for ((name, _), value) in cases.iter().zip(&medians) {
-        println!("{name:<40} {value:>8.3} {:>8.2}", value / medians[0]);
+    let of = |name: &str| cases.iter().position(|case| case.name == name).map_or(f64::NAN, |index| medians[index]);
+    println!("{:<40} {:>9} {:>9}", "", "ns", "ratio");
+    for (case, value) in cases.iter().zip(&medians) {
+        println!("{:<40} {value:>9.2} {:>9.2}", case.name, value / of(PLAIN));
+    }
+    println!("\n{:<40} {:>9} {:>9}", "", "measured", "at most");
+    for (name, measured, bar) in [
+        ("leaf through a pin / plain field", of(PINNED) / of(PLAIN), 1.3),
+        ("derived value / leaf, through a pin", of(DERIVED) / of(PINNED), 1.1),
+        ("live reader / plain field", of(LIVE) / of(PLAIN), 3.0),
+        ("live reader / ArcSwap::load", of(LIVE) / of(LOAD), 1.0 / 3.0),
+        ("pin / ArcSwap::load_full", of(PIN) / of(LOAD_FULL), 2.0),
+        ("by name, ns", of(NAMED), 30.0),
+    ] {
+        println!("{name:<40} {measured:>9.2} {bar:>9.2}");
     }
 }
