@@ -1,7 +1,7 @@
 //! Republish, reload, watch, subscribers, history.
 
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use config_tests::{Schedule, Service};
@@ -157,6 +157,33 @@ fn what_was_declared_while_loading_survives_a_reload() {
     let cfg = resolved.publish();
     assert_eq!(cfg.reload(&loader("[schedule]\nchunk = 64")).unwrap(), ["schedule.chunk"]);
     assert_eq!((cfg.pin().schedule().max_tokens(), chunk(&cfg)), (2048, 64));
+}
+
+#[test]
+fn a_commit_that_takes_long_stalls_no_reader() {
+    let cfg = loader("").load().unwrap();
+    let (inside, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel();
+    let left = Mutex::new(left);
+    let _slow = cfg.subscribe_with_veto("slow", move |_, _| {
+        inside.send(()).unwrap();
+        // In vain, if a reader were to wait for the end of this commit.
+        left.lock().unwrap().recv_timeout(LONG).map_err(|_| "no reader got through".to_owned())
+    });
+    let mut reader = cfg.reader();
+    std::thread::scope(|scope| {
+        let commit = scope.spawn(|| cfg.override_permanently("slow", |o| o.schedule().chunk(64)));
+        entered.recv_timeout(LONG).unwrap();
+        assert_eq!((chunk(&cfg), *reader.now().schedule().chunk()), (512, 512));
+        assert_eq!(cfg.value("schedule.chunk").unwrap().to_string(), "512");
+        assert_eq!(cfg.explain("schedule.chunk").unwrap().value(), "512");
+        let scoped = cfg.override_thread("beside it", |o| o.schedule().chunk(8)).unwrap();
+        assert_eq!(chunk(&cfg), 8);
+        drop(scoped);
+        leave.send(()).unwrap();
+        commit.join().unwrap().unwrap();
+    });
+    assert_eq!((chunk(&cfg), *reader.now().schedule().chunk()), (64, 64));
 }
 
 #[test]

@@ -254,3 +254,37 @@ fn a_threads_last_moments_are_no_trap() {
     assert_eq!((value, chunk(&cfg), *cfg.pin().service().temperature()), (512, 512, 0.0));
     assert_eq!(text, "true configuration error: last: this thread is ending, so nothing can be overridden for it");
 }
+
+#[test]
+fn ten_thousand_live_scopes_do_not_meet() {
+    const SCOPES: usize = 10_000;
+    let cfg = Args::for_test(|o| o.schedule().max_tokens(SCOPES));
+    let mut scopes: Vec<_> = (1..=SCOPES)
+        .map(|chunk| {
+            let read = {
+                let cfg = cfg.clone();
+                async move {
+                    yield_once().await;
+                    self::chunk(&cfg)
+                }
+            };
+            Box::pin(
+                cfg.scope(
+                    "task",
+                    |o| {
+                        o.schedule().chunk(chunk);
+                    },
+                    read,
+                )
+                .expect("valid"),
+            )
+        })
+        .collect();
+    for scope in &mut scopes {
+        assert!(poll_once(scope.as_mut()).is_pending());
+    }
+    assert_eq!(chunk(&cfg), 512, "none of them is in force here");
+    for (scope, chunk) in scopes.iter_mut().zip(1..) {
+        assert_eq!(poll_once(scope.as_mut()), Poll::Ready(chunk));
+    }
+}
