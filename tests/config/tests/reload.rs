@@ -162,6 +162,8 @@ fn what_was_declared_while_loading_survives_a_reload() {
 #[test]
 fn a_commit_that_takes_long_stalls_no_reader() {
     let cfg = loader("").load().unwrap();
+    // Longer than the veto waits: what waits for the commit must not get on by giving up.
+    cfg.set_patience(2 * LONG);
     let (inside, entered) = mpsc::channel();
     let (leave, left) = mpsc::channel();
     let left = Mutex::new(left);
