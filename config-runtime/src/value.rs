@@ -43,6 +43,19 @@ impl Value {
         }
     }
 
+    /// What this is, without what it says: where nothing tells whether it was meant for a secret.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Unset => "nothing",
+            Self::Bool(_) => "a boolean",
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+
     /// What this is in a user's words, for "expected …, found …".
     #[must_use]
     pub fn describe(&self) -> String {

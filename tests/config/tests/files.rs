@@ -439,11 +439,11 @@ fn profiles_that_are_not_chosen_are_checked() {
     assert_eq!(faults("a.toml", text), wanted);
     assert_eq!(
         faults("a.yaml", "profile:\n  prod: 3\n"),
-        ["a.yaml:2:3: `profile.prod` is a table of settings, found the integer `3`"]
+        ["a.yaml:2:3: `profile.prod` is a table of settings, found an integer"]
     );
     assert_eq!(
         faults("a.json", r#"{"profile": "prod"}"#),
-        ["a.json:1:2: `profile` holds one table per profile, found the text \"prod\""]
+        ["a.json:1:2: `profile` holds one table per profile, found text"]
     );
 }
 
@@ -585,11 +585,19 @@ fn syntax_errors_have_places() {
             "pool: &p {queue: 1}\n<<: *p",
             "a.yaml:2:1: `<<` (merge) is not part of YAML 1.2; write the keys, or use `include`",
         ),
-        ("a.yaml", "pool: !!int {}", "a.yaml:1:7: the tag `!!int` means nothing here; only `!!str` does"),
-        ("a.yaml", "http: {greeting: !env X}", "a.yaml:1:18: the tag `!env` means nothing here; only `!!str` does"),
+        (
+            "a.yaml",
+            "pool: !!int {}",
+            "a.yaml:1:7: a tag (`!…`) means nothing here, except `!!str`; text that begins with `!` is written in quotes",
+        ),
+        (
+            "a.yaml",
+            "http: {greeting: !env X}",
+            "a.yaml:1:18: a tag (`!…`) means nothing here, except `!!str`; text that begins with `!` is written in quotes",
+        ),
         ("a.yaml", "http: &h {hosts: [*h]}", "a.yaml:1:19: an alias stands inside the value that it repeats"),
         ("a.yaml", "- 1\n- 2", "a.yaml:1:1: a file holds a table of settings, found a list"),
-        ("a.yaml", "hello", "a.yaml:1:1: a file holds a table of settings, found the text \"hello\""),
+        ("a.yaml", "hello", "a.yaml:1:1: a file holds a table of settings, found text"),
         ("a.json", "", "a.json:1:1: expected a value, found the end of the file"),
         ("a.json", "[]", "a.json:1:1: a file holds a table of settings, found a list"),
         ("a.json", "{\"pool\": {\"queue\": 1,}}", "a.json:1:22: expected a key in double quotes, found `}`"),

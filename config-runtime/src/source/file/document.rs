@@ -277,8 +277,8 @@ impl Builder {
             None | Some(Node { content: Content::Damaged, .. }) => Vec::new(),
             Some(node) => {
                 let found = match node.value() {
-                    Ok(value) => value.describe(),
-                    Err(fault) => fault.map(|fault| fault.problem).unwrap_or_default(),
+                    Ok(value) => value.kind(),
+                    Err(_) => "no value",
                 };
                 self.fault(Fault::new(node.at, format!("a file holds a table of settings, found {found}")));
                 Vec::new()

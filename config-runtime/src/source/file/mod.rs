@@ -250,8 +250,8 @@ impl<'a> Files<'a> {
 
     fn not_a_table(&mut self, path: &Path, key: &str, entry: &Entry, what: &str) {
         let found = match entry.value.value() {
-            Ok(value) => value.describe(),
-            Err(Some(fault)) => fault.problem,
+            Ok(value) => value.kind(),
+            Err(Some(_)) => "no value",
             Err(None) => return,
         };
         let error = ConfigError::new(format!("`{key}` {what}, found {found}"));
