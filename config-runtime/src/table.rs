@@ -73,7 +73,7 @@ impl Entry {
 
     /// The value that a text from the environment or a flag stands for.
     pub(crate) fn parse_text(&self, text: &str) -> Result<Erased, ConfigError> {
-        let value = (self.info.ops.from_text)(text);
+        let value = self.caught(|| (self.info.ops.from_text)(text))?;
         // The first says enough: all have the same place.
         let faults = self.faults_within(value.as_ref(), || Value::Text(text.to_owned()));
         if let Some(fault) = faults.as_deref().and_then(<[Fault]>::first) {
@@ -84,11 +84,19 @@ impl Entry {
 
     /// The value that a file's value stands for.
     pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, Refused> {
-        let parsed = (self.info.ops.from_value)(value);
+        let parsed = self.caught(|| (self.info.ops.from_value)(value)).map_err(Refused::Whole)?;
         if let Some(faults) = self.faults_within(parsed.as_ref(), || value.clone()) {
             return Err(Refused::Within(faults));
         }
         self.accept(parsed, || value.describe()).map_err(Refused::Whole)
+    }
+
+    /// What a leaf's own code reads; a panic in it is an error like any other.
+    fn caught<T>(&self, read: impl FnOnce() -> T) -> Result<T, ConfigError> {
+        crate::guard::catch(read).map_err(|panic| {
+            let problem = if self.is_secret() { "it panicked; the value given is not shown".to_owned() } else { panic };
+            ConfigError::new(problem).leaf(self.info.path)
+        })
     }
 
     /// A list or map says which entries it is, unless that would show a secret.

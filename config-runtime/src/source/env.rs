@@ -18,6 +18,19 @@ pub(crate) fn profile_variable(table: &Table) -> Option<String> {
     table.env_prefix.map(|prefix| format!("{prefix}_PROFILE"))
 }
 
+fn unknown(table: &Table, name: &str) -> ConfigError {
+    let is_its = |path: &str| table.env_name(path).as_deref() == Some(name);
+    if table.entries.iter().any(|entry| entry.is_derived() && is_its(entry.info.path)) {
+        return ConfigError::new("this value is derived from others and cannot be set").at(name);
+    }
+    let known = || table.entries.iter().filter_map(|entry| entry.env.as_deref());
+    let hint = match known().find(|known| known.eq_ignore_ascii_case(name)) {
+        Some(known) => Some(format!("did you mean `{known}`?")),
+        None => did_you_mean(name, known()),
+    };
+    ConfigError::new("no setting has this environment variable").at(name).hint(hint)
+}
+
 /// Reads every variable under the prefix. The names are computed from the schema, so an unknown one is an error.
 pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates: &mut Candidates) {
     let prefix = table.env_prefix.map(|prefix| format!("{prefix}_"));
@@ -38,9 +51,7 @@ pub(crate) fn read(table: &Table, variables: &[(OsString, OsString)], candidates
             continue;
         }
         let Some(found) = table.name_of_variable(name) else {
-            let known = table.entries.iter().filter_map(|entry| entry.env.as_deref());
-            let hint = did_you_mean(name, known);
-            candidates.errors.push(ConfigError::new("no setting has this environment variable").at(name).hint(hint));
+            candidates.errors.push(unknown(table, name));
             continue;
         };
         candidates.give(table, &found, Origin::Env { variable: name.to_owned() }, Given::of_os(value));

@@ -148,8 +148,8 @@ impl Candidates {
     pub(crate) fn add(&mut self, table: &Table, index: usize, origin: Origin, value: Result<Erased, ConfigError>) {
         let value = value.and_then(|value| match self.of_leaf[index].last() {
             Some((before, _)) if before.is_same_source(&origin) => {
-                let error = ConfigError::new(format!("given twice; the other name is at {before}"));
-                Err(error.leaf(table.entries[index].info.path))
+                let other = if *before == origin { String::new() } else { format!("; the other name is at {before}") };
+                Err(ConfigError::new(format!("given twice{other}")).leaf(table.entries[index].info.path))
             }
             _ => Ok(value),
         });

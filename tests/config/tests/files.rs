@@ -474,6 +474,9 @@ fn faults_of_includes_show_the_chain() {
         ("b.yaml", "include: [c.json]"),
         ("c.json", r#"{"include": ["a.toml", "none.toml", "d.ini", 3, ""]}"#),
         ("self.toml", "include = 'self.toml'"),
+        ("folder.toml", "include = ['conf.d', '.', 'more.toml', '../']"),
+        ("conf.d/x.toml", ""),
+        ("more.toml/x.toml", ""),
         ("bad.toml", "include = 'worse.toml'\n[pool]\nqueue = 'x'"),
         ("worse.toml", "[pool]\nseed = 'y'\noffset = = 3"),
     ]);
@@ -489,6 +492,12 @@ fn faults_of_includes_show_the_chain() {
         ]
     );
     assert_eq!(folder.faults("self.toml"), ["self.toml:1:11: a file cannot include itself (self.toml -> self.toml)"]);
+    let folders: Vec<_> = folder.faults("folder.toml");
+    assert!(
+        folders.len() == 4
+            && folders.iter().all(|line| line.contains(": this is a folder, not a file (folder.toml -> "))
+    );
+    assert!(folders[1].starts_with("folder.toml:1:22: "), "{folders:?}");
     // What is wrong in the included file is said of that file, together with what is wrong in the including one.
     let found = folder.faults("bad.toml");
     assert_eq!(found.len(), 3, "{found:?}");

@@ -29,6 +29,9 @@ const MOST_BYTES: u64 = 16 << 20;
 /// Files may include one another this deep.
 const MOST_INCLUDES: usize = 16;
 
+/// Said of a folder where a file is due.
+const FOLDER: &str = "this is a folder, not a file";
+
 /// The profile asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
@@ -159,6 +162,11 @@ impl<'a> Files<'a> {
 
     /// Reads the file if it can be; else the answer says why not.
     fn visit(&mut self, path: &Path) -> Result<(), String> {
+        if path.is_dir() {
+            // Said before its name is looked at, which has no ending.
+            self.found.read.push(path.to_owned());
+            return Err(FOLDER.to_owned());
+        }
         let format = Format::of(path)?;
         let text = match read(path) {
             Ok(text) => text,
@@ -290,7 +298,7 @@ fn read(path: &Path) -> Result<String, String> {
     // Asked before it is opened: opening a pipe waits for a writer.
     let kind = std::fs::metadata(path).map_err(cannot)?;
     if kind.is_dir() {
-        return Err("this is a folder, not a file".to_owned());
+        return Err(FOLDER.to_owned());
     }
     if !kind.is_file() {
         return Err("this is not a regular file".to_owned());
