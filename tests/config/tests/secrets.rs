@@ -37,7 +37,7 @@ struct Args {
     #[config(ns = "store", secret, load_time)]
     by_name: Option<Secret<BTreeMap<String, u64>>>,
     /// How the store was opened once.
-    #[config(ns = "store", secret, deprecated(since = "0.2", use = "store.other", map = former))]
+    #[config(ns = "store", secret, deprecated(since = "0.2", use = "store.token", map = former))]
     key: Secret<String>,
     /// Size of the store.
     #[config(ns = "store", default = 3, range = 1..=9, hot)]
@@ -48,8 +48,8 @@ fn header(token: &Secret<String>) -> Secret<String> {
     Secret::new(format!("Bearer {}", token.expose()))
 }
 
-fn former(key: Secret<String>) -> Option<Secret<String>> {
-    Some(key)
+fn former(key: Secret<String>) -> Secret<String> {
+    key
 }
 
 fn odd(pin: Option<&Secret<u64>>) -> Result<(), String> {
@@ -71,12 +71,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn text(&mut self, surface: &str, text: impl ToString) {
+    fn text(&mut self, surface: &str, text: &impl ToString) {
         self.texts.push((surface.to_owned(), text.to_string()));
     }
 
     fn debug(&mut self, surface: &str, value: &impl Debug) {
-        self.text(surface, format!("{value:?} {value:#?}"));
+        self.text(surface, &format!("{value:?} {value:#?}"));
     }
 
     /// Also not in another spelling, nor in part.
@@ -99,7 +99,7 @@ fn loader() -> Loader<Args> {
     Args::loader()
         .facts(Facts::for_test())
         .text("app.toml", file)
-        .env([("APP_STORE_TOKEN", OTHER), ("APP_STORE_KEY", TEXT)])
+        .env([("APP_STORE_OTHER", OTHER), ("APP_STORE_KEY", TEXT)])
         .args(["app", "--token", TEXT, "--profile=p"])
 }
 
@@ -110,7 +110,7 @@ fn what_a_program_holds_shows_no_secret() {
     seen.debug("record", &record);
     seen.text(
         "entries",
-        format!("{:?}", record.entries().map(|(path, by, value)| (path, by.clone(), value)).collect::<Vec<_>>()),
+        &format!("{:?}", record.entries().map(|(path, by, value)| (path, by.clone(), value)).collect::<Vec<_>>()),
     );
     seen.debug("warnings", &record.warnings());
     let resolved = record.resolve(&Facts::for_test()).unwrap();
@@ -131,9 +131,9 @@ fn what_a_program_holds_shows_no_secret() {
     let leaves = ["token", "other", "pin", "many", "by_name", "size", "header"].map(|name| format!("store.{name}"));
     for leaf in &leaves {
         seen.debug("value", &cfg.value(leaf));
-        seen.text("value", cfg.value(leaf).unwrap());
+        seen.text("value", &cfg.value(leaf).unwrap());
         let explanation = cfg.explain(leaf).unwrap();
-        seen.text("explain", &explanation);
+        seen.text("explain", &&explanation);
         seen.debug("explain", &explanation);
     }
     let (_, captured) = cfg.capture(|now| now.store().token().expose().len() + now.store().header().expose().len());
@@ -142,7 +142,7 @@ fn what_a_program_holds_shows_no_secret() {
     let received = cfg.snapshot().publish::<Args>().unwrap();
     assert_eq!(received.pin().store().many().unwrap().expose(), &[TEXT, OTHER]);
     seen.debug("received", &received);
-    seen.text("received", received.explain("store.token").unwrap());
+    seen.text("received", &received.explain("store.token").unwrap());
 
     // Changes of every form, and what is said of them.
     let mut subscription = cfg.subscribe("watcher");
@@ -150,7 +150,7 @@ fn what_a_program_holds_shows_no_secret() {
         Err(format!("{:?} {:?} {:?}", old.store(), new.store().token(), new.store().header()))
     });
     let veto = cfg.override_permanently("refused", |o| o.store().token(Secret::new(OTHER.to_owned()))).unwrap_err();
-    seen.text("veto", &veto);
+    seen.text("veto", &&veto);
     drop(asked);
     let (sender, persisted) = mpsc::channel();
     cfg.persist_with(move |values| sender.send(format!("{values:?}")).map_err(|error| error.to_string()));
@@ -159,15 +159,15 @@ fn what_a_program_holds_shows_no_secret() {
         o.store().size(4);
     })
     .unwrap();
-    seen.text("persisted", persisted.recv().unwrap());
+    seen.text("persisted", &persisted.recv().unwrap());
     cfg.override_by_name("admin", &[("store.token", TEXT)]).unwrap();
-    seen.text("by name", cfg.override_by_name("admin", &[("store.pin", TEXT)]).unwrap_err());
-    seen.text("by name", cfg.override_by_name("admin", &[("store.size", "10"), ("store.token", OTHER)]).unwrap_err());
+    seen.text("by name", &cfg.override_by_name("admin", &[("store.pin", TEXT)]).unwrap_err());
+    seen.text("by name", &cfg.override_by_name("admin", &[("store.size", "10"), ("store.token", OTHER)]).unwrap_err());
     let guard = cfg.override_with("burst", |o| o.store().token(Secret::new(OTHER.to_owned()))).unwrap();
     seen.debug("guard", &guard);
     let thread = cfg.override_thread("here", |o| o.store().token(Secret::new(OTHER.to_owned()))).unwrap();
     seen.debug("thread", &thread);
-    seen.text("explain in a scope", cfg.explain("store.header").unwrap());
+    seen.text("explain in a scope", &cfg.explain("store.header").unwrap());
     drop(thread);
     let child = cfg.child("child", |o| {
         o.store().pin(Some(Secret::new(NUMBER)));
@@ -175,7 +175,7 @@ fn what_a_program_holds_shows_no_secret() {
     });
     let child = child.unwrap();
     seen.debug("child", &child);
-    seen.text("child", child.explain("store.pin").unwrap());
+    seen.text("child", &child.explain("store.pin").unwrap());
     let update = subscription.wait(Duration::from_secs(20)).unwrap();
     seen.debug("update", &update);
     seen.debug("subscription", &subscription);
@@ -185,11 +185,11 @@ fn what_a_program_holds_shows_no_secret() {
     let moved = loader().args(["app", "--pin=22", "--token", OTHER]);
     let error = cfg.reload(&moved).unwrap_err();
     assert!(error.to_string().contains("store.pin: changed from"), "{error}");
-    seen.text("reload", error);
+    seen.text("reload", &error);
     let dropped = cfg.republish(moved.resolve().unwrap(), Outstanding::Drop).unwrap();
     seen.debug("dropped", &dropped);
     for change in cfg.history() {
-        seen.text("history", &change);
+        seen.text("history", &&change);
         seen.debug("history", &change);
     }
     assert!(cfg.history().len() > 3);
@@ -213,9 +213,9 @@ fn what_is_made_from_the_schema_shows_no_secret() {
         export::completion::<Args>(Command::new("app"), export::Shell::Bash),
     ] {
         assert!(text.contains("token"));
-        seen.text("document", text);
+        seen.text("document", &text);
     }
-    seen.text("help", loader().args(["app", "--token", TEXT, "--help"]).load().unwrap_err());
+    seen.text("help", &loader().args(["app", "--token", TEXT, "--help"]).load().unwrap_err());
     seen.debug("schema", &Args::SCHEMA.leaves);
     seen.check();
 }
@@ -233,12 +233,12 @@ fn a_default_of_a_secret_is_not_in_the_help() {
         token: Hidden,
     }
     let mut seen = Seen::default();
-    seen.text("help", Careless::loader().args(["app", "--help"]).load().unwrap_err());
-    seen.text("reference", export::markdown::<Careless>());
-    seen.text("schema", export::json_schema::<Careless>());
-    seen.text("template", export::toml_template::<Careless>());
-    seen.text("listing", export::listing::<Careless>());
-    seen.text("explain", Careless::for_test(|_| {}).explain("store.token").unwrap());
+    seen.text("help", &Careless::loader().args(["app", "--help"]).load().unwrap_err());
+    seen.text("reference", &export::markdown::<Careless>());
+    seen.text("schema", &export::json_schema::<Careless>());
+    seen.text("template", &export::toml_template::<Careless>());
+    seen.text("listing", &export::listing::<Careless>());
+    seen.text("explain", &Careless::for_test(|_| {}).explain("store.token").unwrap());
     seen.check();
     assert_eq!(Careless::for_test(|_| {}).pin().store().token().expose(), TEXT);
 }
@@ -280,7 +280,7 @@ fn what_is_said_of_faults_shows_no_secret() {
     ];
     for text in files {
         let errors = Args::loader().text("a.toml", &text).load().unwrap_err();
-        seen.text("toml", &errors);
+        seen.text("toml", &&errors);
         seen.debug("toml", &errors.iter().collect::<Vec<_>>());
     }
     for text in [
@@ -293,7 +293,7 @@ fn what_is_said_of_faults_shows_no_secret() {
         format!("store:\n  token: {TEXT}: {OTHER}"),
         format!("store:\n  token: \"{TEXT}"),
     ] {
-        seen.text("yaml", Args::loader().text("a.yaml", &text).load().unwrap_err());
+        seen.text("yaml", &Args::loader().text("a.yaml", &text).load().unwrap_err());
     }
     for text in [
         format!("\"{TEXT}\""),
@@ -304,7 +304,7 @@ fn what_is_said_of_faults_shows_no_secret() {
         format!("{{\"store\": {{\"token\": \"{TEXT}\" \"{OTHER}\"}}}}"),
         format!("{{\"store\": {{\"pin\": \"{TEXT}\"}}}}"),
     ] {
-        seen.text("json", Args::loader().text("a.json", &text).load().unwrap_err());
+        seen.text("json", &Args::loader().text("a.json", &text).load().unwrap_err());
     }
     for (name, value) in [
         ("APP_STORE_PIN", TEXT.to_owned()),
@@ -314,7 +314,7 @@ fn what_is_said_of_faults_shows_no_secret() {
         ("APP_STORE_TOKN", TEXT.to_owned()),
         ("APP_STORE", TEXT.to_owned()),
     ] {
-        seen.text("env", Args::loader().env([(name, value)]).load().unwrap_err());
+        seen.text("env", &Args::loader().env([(name, value)]).load().unwrap_err());
     }
     for args in [
         vec!["--pin".to_owned(), TEXT.to_owned()],
@@ -330,7 +330,7 @@ fn what_is_said_of_faults_shows_no_secret() {
         vec!["--size=99".to_owned(), format!("--token={TEXT}")],
     ] {
         let args = std::iter::once("app".to_owned()).chain(args);
-        seen.text("flags", Args::loader().args(args).load().unwrap_err());
+        seen.text("flags", &Args::loader().args(args).load().unwrap_err());
     }
     // A rule over several leaves shows what they are.
     let rule = Args::loader().args(["app".to_owned(), format!("--token={TEXT}"), "--pin=2".to_owned()]).load();
@@ -339,7 +339,7 @@ fn what_is_said_of_faults_shows_no_secret() {
         rule.contains("too short (store.token = \"<redacted>\", store.pin = \"<redacted>\", store.size = 3)"),
         "{rule}"
     );
-    seen.text("rule", rule);
+    seen.text("rule", &rule);
     seen.check();
 }
 
