@@ -51,7 +51,7 @@ use crate::value::Value;
 /// assert_eq!(cfg.pin().pool().spares()[0].host, "b");
 ///
 /// let errors = loader.env([("PROXY_POOL_SPARES", r#"[{"host": "b", "wieght": 3}]"#)]).load().unwrap_err();
-/// let text = "PROXY_POOL_SPARES: pool.spares: `[0].wieght`: no such field; did you mean `weight`?";
+/// let text = "PROXY_POOL_SPARES: pool.spares: entry 1: `wieght`: no such field; did you mean `weight`?";
 /// assert_eq!(errors.iter().next().expect("one").to_string(), text);
 /// # Ok::<(), kitbag::Errors>(())
 /// ```
