@@ -23,7 +23,7 @@ impl<'a> PoolRecording<'a> {
     ///Jobs that may wait.
     #[inline]
     #[must_use]
-    fn queue(&self) -> usize {
+    fn queue(&self) -> ::kitbag::Hot<'a, usize> {
         self.reads.note(self.offset + 0usize);
         self.bag.queue()
     }
@@ -44,8 +44,8 @@ impl PoolBag {
     ///Jobs that may wait.
     #[inline]
     #[must_use]
-    fn queue(&self) -> usize {
-        self.queue
+    fn queue(&self) -> ::kitbag::Hot<'_, usize> {
+        ::kitbag::Hot::new(&self.queue)
     }
 }
 #[automatically_derived]
@@ -61,7 +61,7 @@ impl ::kitbag::Bag for PoolBag {
                 path: "pool.queue",
                 doc: "Jobs that may wait.",
                 type_name: "usize",
-                class: ::kitbag::Class::Launch,
+                class: ::kitbag::Class::Hot,
                 policy: ::kitbag::Policy::Live,
                 flag: "queue",
                 start: ::kitbag::Start::Required,
@@ -136,7 +136,7 @@ impl<'a, F> PoolSetters<'a, F> {
     ///Sets `pool.queue`.
     fn queue(&mut self, value: usize)
     where
-        F: ::kitbag::MaySetLaunch,
+        F: ::kitbag::MaySetHot,
     {
         self.edit.set::<usize>(self.offset + 0usize, value);
     }

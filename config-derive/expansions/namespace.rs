@@ -212,8 +212,13 @@ const _: () = {
         let _ = &schema.kernel;
     }
 };
-const _: () = ::core::assert!(
-    ::kitbag::__private::nests("exec", "kernel", << Kernel as ::kitbag::Namespace > ::Bag
-    as ::kitbag::Bag > ::INFO.path,),
-    "the struct nested as `exec.kernel` declares another path; write `ns = \"exec.kernel\"` on it",
-);
+const _: () = {
+    const FOUND: ::kitbag::__private::Message = ::kitbag::__private::misplaced(
+        "exec",
+        "kernel",
+        <<Kernel as ::kitbag::Namespace>::Bag as ::kitbag::Bag>::INFO.path,
+    );
+    if let ::core::option::Option::Some(text) = FOUND.text() {
+        ::core::panic!("{}", text);
+    }
+};

@@ -19,6 +19,7 @@ const TAKEN_NAMESPACES: [&str; 2] = ["include", "profile"];
 /// Of things that cannot stand side by side one is taken out, so that the rest can still be expanded.
 pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
     name_clashes(&mut schema.tree, errors);
+    nested_twice(&schema.tree, errors);
     let mut leaves = Vec::new();
     collect(&schema.tree, &mut leaves);
     taken_flags(&leaves, errors);
@@ -140,6 +141,23 @@ fn name_clashes(namespace: &mut Namespace, errors: &mut Accumulator) {
     }
 }
 
+/// A namespace struct says its path itself, so it cannot be two namespaces.
+fn nested_twice(tree: &Namespace, errors: &mut Accumulator) {
+    let nested = tree.children.iter().filter_map(|child| match child {
+        Child::Nested { ident, ty, .. } => Some((ident, ty)),
+        Child::Inline(_) => None,
+    });
+    let nested: Vec<_> = nested.collect();
+    for (position, (ident, ty)) in nested.iter().enumerate() {
+        let Some((first, _)) = nested[..position].iter().find(|(_, other)| other == ty) else { continue };
+        let text = format!(
+            "this struct is namespace `{first}` already, and a struct is one namespace; declare a struct of its own \
+             for `{ident}`, or make a second instance of all settings with `Context::child`"
+        );
+        fault(errors, ident.span(), text);
+    }
+}
+
 /// Inputs among this struct's own leaves; those below a nested namespace are left to the compiler, which knows them.
 fn unknown_inputs(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
     let nested: Vec<String> = schema
@@ -191,14 +209,29 @@ fn hotter_inputs(leaves: &[&Leaf], errors: &mut Accumulator) {
     for leaf in leaves.iter().filter(|leaf| matches!(leaf.class, Class::Launch | Class::LoadTime)) {
         let Start::Computed(function) = &leaf.start else { continue };
         for (path, span) in function.leaf_paths() {
-            if leaves.iter().any(|input| input.path == path && input.class == Class::Hot) {
-                let text = format!(
-                    "`{}` is fixed at launch, but its rule reads `{path}`, which is `hot`; declare `{}` as derived, or mark it `hot`",
-                    leaf.path, leaf.path
-                );
-                fault(errors, span, text);
-            }
+            let Some(hot) = hot_source(leaves, path, &mut Vec::new()) else { continue };
+            let what =
+                if hot == path { "which is `hot`".to_owned() } else { format!("which follows `{hot}`, a `hot` one") };
+            let text = format!(
+                "`{}` is fixed at launch, but its rule reads `{path}`, {what}; declare `{}` as derived, or mark it `hot`",
+                leaf.path, leaf.path
+            );
+            fault(errors, span, text);
         }
+    }
+}
+
+/// The hot leaf that `path` is or follows, through derived values too.
+fn hot_source<'a>(leaves: &[&'a Leaf], path: &str, trail: &mut Vec<&'a str>) -> Option<&'a str> {
+    let leaf = leaves.iter().find(|leaf| leaf.path == path)?;
+    match (&leaf.start, leaf.class) {
+        (_, Class::Hot) => Some(&leaf.path),
+        // A cycle is reported as such.
+        (Start::Computed(function), Class::Derived) if leaf.may_change() && !trail.contains(&leaf.path.as_str()) => {
+            trail.push(&leaf.path);
+            function.leaf_paths().find_map(|(input, _)| hot_source(leaves, input, trail))
+        }
+        _ => None,
     }
 }
 

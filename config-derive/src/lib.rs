@@ -9,6 +9,7 @@ mod expand;
 mod lower;
 mod model;
 mod names;
+mod recover;
 mod role;
 
 use proc_macro::TokenStream;

@@ -12,6 +12,7 @@ use crate::model::{
     Cases, Child, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Schema, Start,
 };
 use crate::names;
+use crate::recover::sound_attributes;
 
 /// Understands the struct, or says why nothing can be made of it.
 pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Schema> {
@@ -43,8 +44,15 @@ pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Sch
         Ok(attributes) => attributes,
         Err(error) => {
             errors.push(error);
-            outer.attrs.retain(|attribute| attribute.path().is_ident("doc"));
-            StructAttributes::from_derive_input(&outer).ok()?
+            let mut part = outer.clone();
+            outer.attrs = sound_attributes(&outer.attrs, |attribute| {
+                let mut part = part.clone();
+                part.attrs = vec![attribute.clone()];
+                StructAttributes::from_derive_input(&part).is_ok()
+            });
+            part.attrs.retain(|attribute| attribute.path().is_ident("doc"));
+            // Sound parts may still be at odds, such as one that is given twice.
+            StructAttributes::from_derive_input(&outer).or_else(|_| StructAttributes::from_derive_input(&part)).ok()?
         }
     };
     let mut lowering = Lowering::new(&attributes, errors);
@@ -104,10 +112,13 @@ impl<'a> Lowering<'a> {
             Err(error) => {
                 self.errors.push(error);
                 // The leaf itself stays, so that code that reads it does not fail as well.
-                let mut plain = field.clone();
-                plain.attrs.retain(|attribute| attribute.path().is_ident("doc"));
-                let Ok(mut raw) = FieldAttributes::from_field(&plain) else { return };
-                raw.ns = recover_namespace(field);
+                let mut sound = field.clone();
+                sound.attrs = sound_attributes(&field.attrs, |attribute| {
+                    let mut part = field.clone();
+                    part.attrs = vec![attribute.clone()];
+                    FieldAttributes::from_field(&part).is_ok()
+                });
+                let Ok(raw) = FieldAttributes::from_field(&sound) else { return };
                 if raw.ns.is_none() && self.is_root() {
                     return;
                 }
@@ -353,6 +364,7 @@ impl<'a> Lowering<'a> {
             doc = format!("Derived: `{}({})`.", function.text(), inputs.join(", "));
         }
         let path = format!("{namespace}.{}", names::plain(&ident));
+        let secret = is_secret(&derivation.ty);
         let leaf = Leaf {
             ident,
             path,
@@ -369,7 +381,7 @@ impl<'a> Lowering<'a> {
             deprecated: None,
             cache_key: true,
             resolution_only: false,
-            secret: false,
+            secret,
         };
         self.namespace(&namespace, span).leaves.push(leaf);
     }
@@ -477,24 +489,6 @@ fn collect_segments(expression: &Expr, segments: &mut Vec<Ident>) -> Option<()> 
         _ => return None,
     }
     Some(())
-}
-
-/// The namespace of a field whose other attributes are faulty.
-fn recover_namespace(field: &syn::Field) -> Option<SpannedValue<String>> {
-    let mut found = None;
-    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("config")) {
-        // Stops at the first thing it cannot read; the error itself is already noted.
-        let _ = attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("ns") {
-                let text: syn::LitStr = meta.value()?.parse()?;
-                found = Some(SpannedValue::new(text.value(), text.span()));
-            } else if meta.input.peek(syn::Token![=]) {
-                meta.value()?.parse::<Expr>()?;
-            }
-            Ok(())
-        });
-    }
-    found
 }
 
 /// A namespace path is dotted identifiers in lower case; anything else is reported and made into one.

@@ -1,6 +1,6 @@
 //! Checks of a whole schema at compile time: what no single struct can see.
 
-use crate::schema::{Class, NamespaceInfo};
+use crate::schema::{Class, LeafInfo, NamespaceInfo, Policy, Start};
 
 /// FNV-1a, with `.` and `_` alike and letters in lower case if `as_env`: two paths with one variable name are equal.
 const fn hash(text: &str, as_env: bool) -> u64 {
@@ -44,62 +44,67 @@ impl Message {
         }
         match std::str::from_utf8(self.bytes.split_at(self.len).0) {
             Ok(text) => Some(text),
-            Err(_) => Some("two leaves share a name"),
+            Err(_) => Some("a fault whose names do not fit here"),
         }
     }
 }
 
-/// Open-addressed tables of the flags and variables seen so far.
+/// An open-addressed table of leaves by the hash of a name.
+type Slots<const SLOTS: usize> = [(u64, Option<&'static LeafInfo>); SLOTS];
+
+/// The flags and paths seen so far.
 struct Seen<const SLOTS: usize> {
-    flags: [(u64, &'static str); SLOTS],
-    paths: [(u64, &'static str); SLOTS],
+    flags: Slots<SLOTS>,
+    paths: Slots<SLOTS>,
 }
 
 /// The leaf already in `table` under `hash`, or the free slot for it.
-const fn slot<const SLOTS: usize>(table: &[(u64, &'static str); SLOTS], hash: u64) -> (usize, Option<&'static str>) {
+const fn slot<const SLOTS: usize>(table: &Slots<SLOTS>, hash: u64) -> (usize, Option<&'static LeafInfo>) {
     let mut index = (hash % SLOTS as u64) as usize;
     while table[index].0 != 0 {
         if table[index].0 == hash {
-            return (index, Some(table[index].1));
+            return (index, table[index].1);
         }
         index = (index + 1) % SLOTS;
     }
     (index, None)
 }
 
-/// Two leaves with one flag, one path or one environment variable. `SLOTS` must exceed the number of leaves.
+/// The first fault that spans structs: two leaves with one flag, one path or one environment variable; a value fixed
+/// at launch from one that may change; a value in the clear from a secret. `SLOTS` must exceed the number of leaves.
 #[must_use]
-pub const fn duplicate<const SLOTS: usize>(root: &NamespaceInfo) -> Message {
-    let seen = Seen { flags: [(0, ""); SLOTS], paths: [(0, ""); SLOTS] };
-    walk(root, seen).1
+pub const fn whole_schema<const SLOTS: usize>(root: &NamespaceInfo) -> Message {
+    let seen = Seen { flags: [(0, None); SLOTS], paths: [(0, None); SLOTS] };
+    let (seen, message) = duplicate(root, seen);
+    if message.len > 0 { message } else { computed(root, &seen) }
 }
 
-const fn walk<const SLOTS: usize>(namespace: &NamespaceInfo, mut seen: Seen<SLOTS>) -> (Seen<SLOTS>, Message) {
+const fn duplicate<const SLOTS: usize>(namespace: &NamespaceInfo, mut seen: Seen<SLOTS>) -> (Seen<SLOTS>, Message) {
     let mut index = 0;
     while index < namespace.leaves.len() {
         let leaf = &namespace.leaves[index];
         let path = hash(leaf.path, true);
         let (free, other) = slot(&seen.paths, path);
         if let Some(other) = other {
-            let message = Message::EMPTY.push("leaves `").push(other).push("` and `").push(leaf.path);
+            let message = Message::EMPTY.push("leaves `").push(other.path).push("` and `").push(leaf.path);
             return (seen, message.push("` have the same path or environment variable; rename one"));
         }
-        seen.paths[free] = (path, leaf.path);
+        seen.paths[free] = (path, Some(leaf));
         if !matches!(leaf.class, Class::Derived) {
             let flag = hash(leaf.flag, false);
             let (free, other) = slot(&seen.flags, flag);
             if let Some(other) = other {
-                let message = Message::EMPTY.push("leaves `").push(other).push("` and `").push(leaf.path);
+                let message = Message::EMPTY.push("leaves `").push(other.path).push("` and `").push(leaf.path);
                 let message = message.push("` have the same flag `--").push(leaf.flag);
                 return (seen, message.push("`; give one `#[config(flag = \"...\")]`"));
             }
-            seen.flags[free] = (flag, leaf.path);
+            seen.flags[free] = (flag, Some(leaf));
         }
         index += 1;
     }
     let mut index = 0;
     while index < namespace.children.len() {
-        let (next, message) = walk(&namespace.children[index], seen);
+        let (next, message) = duplicate(&namespace.children[index], seen);
         if message.len > 0 {
             return (next, message);
         }
@@ -109,9 +114,98 @@ const fn walk<const SLOTS: usize>(namespace: &NamespaceInfo, mut seen: Seen<SLOT
     (seen, Message::EMPTY)
 }
 
-/// Whether the namespace struct nested as field `name` of the namespace `parent` declares the path that follows.
+/// Rules of a namespace and those below it. Within one struct the derive has found the same, at the token at fault.
+const fn computed<const SLOTS: usize>(namespace: &NamespaceInfo, seen: &Seen<SLOTS>) -> Message {
+    let mut index = 0;
+    while index < namespace.leaves.len() {
+        let message = inputs(&namespace.leaves[index], seen);
+        if message.len > 0 {
+            return message;
+        }
+        index += 1;
+    }
+    let mut index = 0;
+    while index < namespace.children.len() {
+        let message = computed(&namespace.children[index], seen);
+        if message.len > 0 {
+            return message;
+        }
+        index += 1;
+    }
+    Message::EMPTY
+}
+
+/// The inputs of one computed leaf.
+const fn inputs<const SLOTS: usize>(leaf: &LeafInfo, seen: &Seen<SLOTS>) -> Message {
+    let Start::Computed(computation) = &leaf.start else { return Message::EMPTY };
+    let mut index = 0;
+    while index < computation.inputs.len() {
+        let input = computation.inputs[index];
+        if matches!(leaf.class, Class::Launch | Class::LoadTime)
+            && let Some(hot) = hot_source(input, seen)
+        {
+            let message = Message::EMPTY.push("`").push(leaf.path).push("` is fixed at launch, but its rule reads `");
+            let message = message.push(input).push("`, which ");
+            let message = if hash(input, true) == hash(hot.path, true) {
+                message.push("is `hot`")
+            } else {
+                message.push("follows `").push(hot.path).push("`, a `hot` one")
+            };
+            let message = message.push("; declare `").push(leaf.path);
+            return message.push("` as derived, or mark it `hot`");
+        }
+        if !leaf.secret
+            && let Some(LeafInfo { secret: true, .. }) = slot(&seen.paths, hash(input, true)).1
+        {
+            let message = Message::EMPTY.push("`").push(leaf.path).push("` is computed from the secret `");
+            return message.push(input).push("`; give it a type `kitbag::Secret<..>`");
+        }
+        index += 1;
+    }
+    Message::EMPTY
+}
+
+/// The hot leaf that `path` is or follows, through derived values too. They cannot go round: a struct reads only itself
+/// and what is nested in it, and within a struct the derive finds cycles.
+const fn hot_source<const SLOTS: usize>(path: &str, seen: &Seen<SLOTS>) -> Option<&'static LeafInfo> {
+    let Some(leaf) = slot(&seen.paths, hash(path, true)).1 else { return None };
+    let Start::Computed(computation) = &leaf.start else {
+        return if matches!(leaf.class, Class::Hot) { Some(leaf) } else { None };
+    };
+    match leaf.class {
+        Class::Hot => Some(leaf),
+        Class::Derived if !matches!(leaf.policy, Policy::AtLaunch) => {
+            let mut index = 0;
+            while index < computation.inputs.len() {
+                if let Some(hot) = hot_source(computation.inputs[index], seen) {
+                    return Some(hot);
+                }
+                index += 1;
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong if the namespace struct nested as field `name` of the namespace `parent` declares another path than
+/// the one that follows.
 #[must_use]
-pub const fn nests(parent: &str, name: &str, declared: &str) -> bool {
+pub const fn misplaced(parent: &str, name: &str, declared: &str) -> Message {
+    if nests(parent, name, declared) {
+        return Message::EMPTY;
+    }
+    let message = Message::EMPTY.push("this struct is namespace `").push(declared).push("`, but nested as `");
+    let message = push_path(message, parent, name).push("`; write `#[config(ns = \"");
+    push_path(message, parent, name).push("\")]` on it, or declare another struct if it is nested elsewhere too")
+}
+
+const fn push_path(message: Message, parent: &str, name: &str) -> Message {
+    if parent.is_empty() { message.push(name) } else { message.push(parent).push(".").push(name) }
+}
+
+/// Whether the namespace struct nested as field `name` of the namespace `parent` declares the path that follows.
+const fn nests(parent: &str, name: &str, declared: &str) -> bool {
     let (parent, name, declared) = (parent.as_bytes(), name.as_bytes(), declared.as_bytes());
     let prefix = if parent.is_empty() { 0 } else { parent.len() + 1 };
     if declared.len() != prefix + name.len() {

@@ -61,7 +61,7 @@ pub use crate::value::Value;
 pub mod __private {
     use std::sync::Arc;
 
-    pub use crate::check::{Message, duplicate, nests};
+    pub use crate::check::{Message, misplaced, whole_schema};
     pub use crate::edit::Edit;
     pub use crate::fingerprint::Reads;
     pub use crate::leaf::{AnyLeaf, Erased, erase, reveal};

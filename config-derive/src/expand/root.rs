@@ -1,7 +1,7 @@
 //! What a root gets: bags of all namespaces, pin, setters, keys, the schema trait, checks and tests.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 
 use super::{Expansion, child_bag, child_offsets, info, keys, recording, setters};
 use crate::model::{Child, Class, Namespace};
@@ -16,7 +16,7 @@ pub(super) fn expand(expansion: &Expansion<'_>) -> TokenStream {
         recording::root(expansion),
         schema_trait(expansion),
         nesting_checks(expansion),
-        duplicate_check(expansion),
+        whole_schema_check(expansion),
         tests(expansion),
     ];
     quote!(#(#parts)*)
@@ -229,21 +229,26 @@ fn schema_trait(expansion: &Expansion<'_>) -> TokenStream {
 
 /// The path that a nested struct declares must be where it is nested.
 pub(super) fn nesting_checks(expansion: &Expansion<'_>) -> TokenStream {
+    // A struct that is nested twice is reported already.
+    if expansion.faulty {
+        return TokenStream::new();
+    }
     let parent = &expansion.schema.tree.path;
     let checks = expansion.schema.tree.children.iter().filter_map(|child| match child {
         Child::Nested { ident, ty, .. } => {
             let name = names::plain(ident);
-            let path = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
-            let message = format!("the struct nested as `{path}` declares another path; write `ns = \"{path}\"` on it");
-            Some(quote! {
-                const _: () = ::core::assert!(
-                    ::kitbag::__private::nests(
+            // The span is the field's: there the message stands.
+            Some(quote_spanned! {ident.span()=>
+                const _: () = {
+                    const FOUND: ::kitbag::__private::Message = ::kitbag::__private::misplaced(
                         #parent,
                         #name,
                         <<#ty as ::kitbag::Namespace>::Bag as ::kitbag::Bag>::INFO.path,
-                    ),
-                    #message,
-                );
+                    );
+                    if let ::core::option::Option::Some(text) = FOUND.text() {
+                        ::core::panic!("{}", text);
+                    }
+                };
             })
         }
         Child::Inline(_) => None,
@@ -251,8 +256,8 @@ pub(super) fn nesting_checks(expansion: &Expansion<'_>) -> TokenStream {
     quote!(#(#checks)*)
 }
 
-/// What no single struct can see: leaves of two structs with one flag or variable.
-fn duplicate_check(expansion: &Expansion<'_>) -> TokenStream {
+/// What no single struct can see: names that two structs give, and rules over leaves of another struct.
+fn whole_schema_check(expansion: &Expansion<'_>) -> TokenStream {
     let nested = expansion.schema.tree.children.iter().any(|child| matches!(child, Child::Nested { .. }));
     if !nested || expansion.faulty {
         return TokenStream::new();
@@ -262,7 +267,7 @@ fn duplicate_check(expansion: &Expansion<'_>) -> TokenStream {
         const _: () = {
             const INFO: ::kitbag::NamespaceInfo = <#schema as ::kitbag::ConfigNamespaces>::SCHEMA;
             const FOUND: ::kitbag::__private::Message =
-                ::kitbag::__private::duplicate::<{ 2 * INFO.len() + 1 }>(&INFO);
+                ::kitbag::__private::whole_schema::<{ 2 * INFO.len() + 1 }>(&INFO);
             if let ::core::option::Option::Some(text) = FOUND.text() {
                 ::core::panic!("{}", text);
             }

@@ -57,6 +57,34 @@ mod tests {
         }
     }
 
+    /// Attributes are the fields of the structs that they are parsed into.
+    #[test]
+    fn every_attribute_is_in_code_that_runs() {
+        let page = read("docs/guide.md");
+        let mut code = String::new();
+        for block in page.split("\n```rust").skip(1) {
+            code.push_str(block.split("\n```").next().unwrap_or_default());
+        }
+        let source = read("config-derive/src/attributes.rs");
+        let structs = source.split("#[darling(attributes(config)").skip(1).map(|rest| rest.split("\n}").next());
+        let fields = structs
+            .flatten()
+            .flat_map(str::lines)
+            .filter_map(|line| line.trim_start().strip_prefix("pub(crate) ").and_then(|field| field.split_once(": ")));
+        let names: Vec<_> =
+            fields.map(|(name, _)| name).filter(|name| !["ident", "vis", "ty", "attrs"].contains(name)).collect();
+        assert!(names.len() > 15 && names.contains(&"derived") && names.contains(&"alias"), "{names:?}");
+        for name in names.into_iter().chain(["cases", "twin", "live", "at_publish", "at_launch", "name", "reads"]) {
+            let is_used = code
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"))
+                .any(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name));
+            // What holds if nothing is written is told in words.
+            assert!(is_used || name == "live", "no example in docs/guide.md has the attribute `{name}`");
+            assert!(page.contains(&format!("`{name}`")) || page.contains(&format!("`#[{name}]`")), "{name}");
+        }
+    }
+
     /// One text, so that what the README shows is what the example's own tests check. Line breaks may differ.
     #[test]
     fn the_readme_shows_the_example() {
