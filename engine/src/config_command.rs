@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use engine_config::Settings;
@@ -11,6 +11,7 @@ use kitbag::{Class, ConfigNamespaces, Value, export};
 
 use crate::cli::{Failure, loader, settings};
 use crate::probe_command;
+use crate::terminal::Paint;
 
 pub(crate) const NAME: &str = "config";
 
@@ -20,7 +21,8 @@ pub(crate) fn command() -> Command {
         Arg::new("view").long("view").value_parser(["record", "resolved", "effective"]).default_value("effective");
     let format = Arg::new("format").long("format").value_parser(["toml", "json"]).default_value("toml");
     let files = Arg::new("FILE").required(true).action(ArgAction::Append).value_parser(value_parser!(PathBuf));
-    let two = files.clone().num_args(2).value_names(["A", "B"]).help("Two configuration files");
+    let two = Arg::new("FILE").required(true).value_parser(value_parser!(PathBuf));
+    let two = two.num_args(2).value_names(["A", "B"]).help("Two configuration files");
     let plain = |name, about| Command::new(name).about(about);
     Command::new(NAME)
         .about("Show and check settings")
@@ -71,15 +73,10 @@ fn files(matches: &ArgMatches) -> Vec<PathBuf> {
 fn explain(matches: &ArgMatches) -> Result<String, Failure> {
     let path = matches.get_one::<String>("LEAF").map(String::as_str).unwrap_or_default();
     let explanation = settings(matches)?.explain(path).map_err(|error| Failure::Usage(error.to_string()))?;
-    let text = explanation.to_string();
-    if !std::io::stdout().is_terminal() {
-        return Ok(text);
-    }
-    // On a terminal the value that counts stands out.
-    let lines = text.lines().map(|line| {
-        if line.trim_start().starts_with('>') { format!("\x1b[1m{line}\x1b[0m\n") } else { format!("{line}\n") }
-    });
-    Ok(lines.collect())
+    let paint = Paint::for_stdout();
+    // The value that counts stands out.
+    let line = |line: &str| if line.trim_start().starts_with('>') { paint.bold(line) } else { line.to_owned() };
+    Ok(explanation.to_string().lines().map(|text| line(text) + "\n").collect())
 }
 
 fn dump(matches: &ArgMatches) -> Result<String, Failure> {
@@ -94,11 +91,13 @@ fn dump(matches: &ArgMatches) -> Result<String, Failure> {
         return serde_json::to_string_pretty(&values).map_err(Failure::run);
     }
     // The dump is itself a configuration file: what cannot be set is a comment in it.
-    let lines = values.into_iter().map(|(path, value)| {
+    let paint = Paint::for_stdout();
+    let line = |(path, value): (&str, Value)| {
         let derived = Settings::SCHEMA.leaf(path).is_some_and(|leaf| leaf.class == Class::Derived);
-        format!("{}{}\n", if derived { "# derived: " } else { "" }, export::toml_line(path, &value))
-    });
-    Ok(lines.collect())
+        let line = export::toml_line(path, &value);
+        if derived { paint.dim(format!("# derived: {line}")) } else { line }
+    };
+    Ok(values.into_iter().map(|leaf| line(leaf) + "\n").collect())
 }
 
 fn dump_record(matches: &ArgMatches, is_json: bool) -> Result<String, Failure> {
@@ -112,24 +111,29 @@ fn dump_record(matches: &ArgMatches, is_json: bool) -> Result<String, Failure> {
             .collect();
         return serde_json::to_string_pretty(&entries).map_err(Failure::run);
     }
+    let paint = Paint::for_stdout();
     let mut text = String::new();
     for (path, origin, value) in record.entries() {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{} # {origin}", export::toml_line(path, &value));
+        let _ = writeln!(text, "{} {}", export::toml_line(path, &value), paint.dim(format!("# {origin}")));
+    }
+    if text.is_empty() {
+        text = paint.dim("# nothing is given: every setting has its default") + "\n";
     }
     Ok(text)
 }
 
 /// Each file on its own; all that is wrong in any of them.
 fn check(files: &[PathBuf]) -> Result<String, Failure> {
+    let paint = Paint::for_stdout();
     let mut good = String::new();
     let mut faults = Vec::new();
     for file in files {
         match Settings::loader().file(file).resolve() {
             Ok(resolved) => {
-                let _ = writeln!(good, "{}: ok", file.display());
+                let _ = writeln!(good, "{}: {}", file.display(), paint.green("ok"));
                 for warning in resolved.warnings() {
-                    let _ = writeln!(good, "{}: warning: {warning}", file.display());
+                    let _ = writeln!(good, "{}: {} {warning}", file.display(), paint.yellow("warning:"));
                 }
             }
             Err(errors) => faults.extend(errors.iter().map(ToString::to_string)),
@@ -139,13 +143,19 @@ fn check(files: &[PathBuf]) -> Result<String, Failure> {
 }
 
 fn diff(files: &[PathBuf]) -> Result<String, Failure> {
-    let resolve = |file: &Path| -> Result<Vec<(&'static str, Value)>, Failure> {
-        Ok(Settings::loader().file(file).resolve()?.values())
-    };
+    let resolve = |file: &Path| Settings::loader().file(file).resolve();
     let [one, two] = files else { unreachable!("clap requires two files") };
-    let (one, two) = (resolve(one)?, resolve(two)?);
+    let (one, two) = match (resolve(one), resolve(two)) {
+        (Ok(one), Ok(two)) => (one.values(), two.values()),
+        // What is wrong in both files is told together.
+        (one, two) => {
+            let faults = one.err().into_iter().chain(two.err()).map(|errors| errors.to_string());
+            return Err(Failure::Usage(faults.collect::<Vec<_>>().join("\n")));
+        }
+    };
+    let paint = Paint::for_stdout();
     let changed = one.iter().zip(&two).filter(|((_, old), (_, new))| old != new);
-    let lines = changed.map(|((path, old), (_, new))| format!("{path}: {old} -> {new}\n"));
+    let lines = changed.map(|((path, old), (_, new))| format!("{path}: {} -> {}\n", paint.red(old), paint.green(new)));
     let lines: String = lines.collect();
     Ok(if lines.is_empty() { "no differences\n".to_owned() } else { lines })
 }

@@ -6,6 +6,7 @@ mod generate_command;
 mod kernels_command;
 mod launch;
 mod probe_command;
+mod terminal;
 
 use std::process::ExitCode;
 

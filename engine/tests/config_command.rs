@@ -36,8 +36,63 @@ fn explain_shows_who_won() {
     assert!(!text.contains('\x1b'), "no colours into a pipe");
     let derived = stdout(&["explain", "schedule.pool_pages"]);
     assert!(derived.contains("derived by") && derived.contains("schedule.max_total_tokens"), "{derived}");
-    let (code, text) = refusal(&["explain", "schedule.page_sise"]);
-    assert!(code == Some(2) && text.contains("did you mean `schedule.page_size`?"), "{text}");
+}
+
+#[test]
+fn a_name_that_is_none_leads_to_the_one_that_was_meant() {
+    let meant = ["schedule.page_sise", "page_size", "page-size", "--page-size", "ENGINE_SCHEDULE_PAGE_SIZE"];
+    for name in meant {
+        let (code, text) = refusal(&["explain", "--", name]);
+        let said = format!("engine: no setting is called `{name}`; did you mean `schedule.page_size`?\n");
+        assert_eq!((code, text), (Some(2), said));
+    }
+    let (_, text) = refusal(&["explain", "kernel.nvrtc_path"]);
+    assert!(text.contains("did you mean `exec.kernel.nvrtc_path`?"), "{text}");
+    let (_, text) = refusal(&["explain", "exec"]);
+    assert_eq!(text, "engine: `exec` is a namespace; name one of its settings, such as `exec.device`\n");
+    assert_eq!(refusal(&["explain", "size"]).1, "engine: no setting is called `size`\n");
+}
+
+/// Standard output of a command on a terminal, by `script` of util-linux.
+fn on_a_terminal(arguments: &str, variable: (&str, &str)) -> String {
+    let line = format!("{} config {arguments}", env!("CARGO_BIN_EXE_engine"));
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env_remove("NO_COLOR");
+    let output = command.env("TERM", "xterm").env(variable.0, variable.1).output().expect("script of util-linux runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text").replace("\r\n", "\n")
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("writes");
+        path.to_str().expect("text").to_owned()
+    };
+    let (one, two) = (path("one.toml", "[sampling]\nseed = 3"), path("two.toml", "[sampling]\nseed = 4"));
+    let cases = [
+        ("explain schedule.page_size --page-size 8".to_owned(), "\x1b[1m> --page-size: 8\x1b[0m\n"),
+        ("dump".to_owned(), "\x1b[2m# derived: schedule.pool_pages = 512\x1b[0m\n"),
+        ("dump --view record --page-size 8".to_owned(), "schedule.page_size = 8 \x1b[2m# --page-size\x1b[0m\n"),
+        (format!("check {one}"), ": \x1b[32mok\x1b[0m\n"),
+        (format!("diff {one} {two}"), "sampling.seed: \x1b[31m3\x1b[0m -> \x1b[32m4\x1b[0m\n"),
+    ];
+    for (arguments, painted) in cases {
+        let text = on_a_terminal(&arguments, ("NO_COLOR", ""));
+        assert!(text.contains(painted), "{text:?}");
+        let words: Vec<_> = arguments.split(' ').collect();
+        let piped = Command::new(env!("CARGO_BIN_EXE_engine")).arg("config").args(words).output().expect("runs");
+        let piped = String::from_utf8(piped.stdout).expect("text");
+        assert!(!piped.contains('\x1b'), "{piped:?}");
+        assert_eq!(on_a_terminal(&arguments, ("NO_COLOR", "1")), piped);
+        assert_eq!(on_a_terminal(&arguments, ("TERM", "dumb")), piped);
+    }
+    // Documents are the same wherever they are read.
+    for document in ["schema", "docs", "template", "fields", "dump --format json"] {
+        assert!(!on_a_terminal(document, ("NO_COLOR", "")).contains('\x1b'), "{document}");
+    }
 }
 
 #[test]
@@ -54,6 +109,12 @@ fn a_dump_is_a_file_that_resolves_to_itself() {
     let record = stdout(&["dump", "--view", "record", "--page-size=2"]);
     let expected = "schedule.page_size = 2 # --page-size\nschedule.chunked_prefill_size = 64 # ENGINE_SCHEDULE_CHUNKED_PREFILL_SIZE\n";
     assert_eq!(record, expected);
+    let none = Command::new(env!("CARGO_BIN_EXE_engine")).args(["config", "dump", "--view", "record"]).output();
+    assert_eq!(none.expect("runs").stdout, b"# nothing is given: every setting has its default\n");
+    for (flag, choices) in [("--view=raw", "record, resolved, effective"), ("--format=yaml", "toml, json")] {
+        let (code, text) = refusal(&["dump", flag]);
+        assert!(code == Some(2) && text.contains(choices), "{text}");
+    }
 }
 
 #[test]
@@ -76,6 +137,20 @@ fn check_and_diff_read_files_alone() {
     let text = stdout(&["diff", &good, &other]);
     assert_eq!(text, "sampling.temperature: 0.0 -> 1.5\nsampling.seed: 3 -> unset\n");
     assert_eq!(stdout(&["diff", &good, &good]), "no differences\n");
+    // What is wrong is told of both files, and of files that are none.
+    let gone = folder.path().join("gone.toml");
+    let (code, text) = refusal(&["diff", &bad, gone.to_str().expect("text")]);
+    assert!(code == Some(2) && text.contains("bad.toml:2:15: ") && text.contains("gone.toml: cannot read"), "{text}");
+    for files in [&[][..], &[&good], &[&good, &good, &good]] {
+        let files: Vec<_> = files.iter().map(|file: &&String| file.as_str()).collect();
+        let (code, text) = refusal(&[&["diff"], &files[..]].concat());
+        assert!(code == Some(2) && text.contains("Usage: engine config diff <A> <B>\n"), "{text}");
+    }
+    let (code, text) = refusal(&["check"]);
+    assert!(code == Some(2) && text.contains("<FILE>"), "{text}");
+    let text_file = path("settings.txt", "");
+    let (code, text) = refusal(&["check", &text_file]);
+    assert!(code == Some(1) && text.contains("ends in `.toml`"), "{text}");
 }
 
 #[test]

@@ -81,6 +81,9 @@ fn a_check_passes_or_says_what_changed() {
 fn two_shapes_are_compared_by_number_or_name() {
     assert_eq!(stdout(&probe(&["--diff", "2", "03-24gb-one"])), "exec.threads: 8 -> 16\n");
     assert_eq!(stdout(&probe(&["--diff", "dense-80gb", "1"])), "no differences\n");
+    let output = probe(&["--check", "--baseline", "no/such/folder"]);
+    let (code, text) = refusal(&output);
+    assert!(code == Some(2) && text.contains("there is no folder no/such/folder: "), "{text}");
     let built = "compute.instructions: \"avx2\" -> \"avx512\"\ncompute.threads: 8 -> 32\n";
     assert_eq!(stdout(&probe(&["--built", "--diff", "defaults-wide", "7"])), built);
     let output = probe(&["--diff", "4", "3"]);

@@ -7,7 +7,7 @@ use super::{Context, Pinned, Sources, lock, scope};
 use crate::error::ConfigError;
 use crate::explain::Explanation;
 use crate::leaf::Erased;
-use crate::schema::ConfigNamespaces;
+use crate::schema::{ConfigNamespaces, LeafInfo};
 use crate::table::Table;
 
 impl<S: ConfigNamespaces> Context<S> {
@@ -18,8 +18,7 @@ impl<S: ConfigNamespaces> Context<S> {
     pub fn explain(&self, path: &str) -> Result<Explanation, ConfigError> {
         let table = &self.0.shared.table;
         let Some(index) = table.index(path) else {
-            let hint = crate::suggest::did_you_mean(path, table.entries.iter().map(|entry| entry.info.path));
-            return Err(ConfigError::new(format!("no setting is called `{path}`")).hint(hint));
+            return Err(unknown(table, path));
         };
         Ok(self.moment().explain(index))
     }
@@ -37,6 +36,32 @@ impl<S: ConfigNamespaces> Context<S> {
         let pinned = Pinned(scope::overlaid(&self.0, || Arc::clone(&current)).unwrap_or(current));
         Moment { table: Arc::clone(&shared.table), sources, pinned, base, layers }
     }
+}
+
+/// That no leaf has this path, with the one that was meant: by its own name, a flag or a variable, or the nearest path.
+fn unknown(table: &Table, path: &str) -> ConfigError {
+    let paths = || table.entries.iter().map(|entry| entry.info.path);
+    if table.is_namespace(path) {
+        let first = paths().find(|leaf| leaf.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')));
+        let hint = first.map(|leaf| format!("name one of its settings, such as `{leaf}`"));
+        return ConfigError::new(format!("`{path}` is a namespace")).hint(hint);
+    }
+    let plain = |text: &str| text.trim_start_matches('-').replace(['.', '-'], "_").to_lowercase();
+    let given = plain(path);
+    let is_end = |leaf: &str| {
+        let ends = std::iter::once(leaf).chain(leaf.match_indices('.').map(|(dot, _)| &leaf[dot + 1..]));
+        ends.map(plain).any(|end| end == given)
+    };
+    // The name of a variable ends with the path.
+    let is_variable =
+        |leaf: &str| given.strip_suffix(&plain(leaf)).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
+    let is_flag = |info: &&LeafInfo| !info.flag.is_empty() && plain(info.flag) == given;
+    let flag = || table.entries.iter().map(|entry| entry.info).find(is_flag).map(|info| info.path);
+    let hint = match flag().or_else(|| paths().find(|leaf| is_end(leaf) || is_variable(leaf))) {
+        Some(leaf) => Some(format!("did you mean `{leaf}`?")),
+        None => crate::suggest::did_you_mean(path, paths()),
+    };
+    ConfigError::new(format!("no setting is called `{path}`")).hint(hint)
 }
 
 /// A context at one moment.

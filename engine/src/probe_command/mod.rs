@@ -73,6 +73,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<String, Failure> {
         let changed = baseline::bless(&entries, folder).map_err(Failure::run)?;
         return Ok(format!("{} shapes, {changed} files written to {}\n", entries.len(), folder.display()));
     }
+    if !folder.is_dir() {
+        let folder = folder.display();
+        return Err(Failure::Usage(format!(
+            "there is no folder {folder}: run this in the root of the source tree, or say where it is with --baseline"
+        )));
+    }
     let Report { faults, accepted, refused } = baseline::check(&entries, folder);
     let what = if is_built { "are built" } else { "resolve" };
     if faults.is_empty() {

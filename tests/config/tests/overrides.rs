@@ -214,6 +214,16 @@ fn explain_shows_the_whole_chain() {
     assert_eq!(derived.inputs()[0].path(), "schedule.pages");
     assert_eq!(derived.inputs()[0].inputs().len(), 2);
     assert_eq!(cfg.explain("schedule.chunks").unwrap_err().suggestion(), Some("did you mean `schedule.chunk`?"));
+    // A leaf is known by the end of its path, its flag and its variable, too.
+    for name in ["chunk", "--chunk", "ENGINE_SCHEDULE_CHUNK", "schedule-chunk"] {
+        assert_eq!(cfg.explain(name).unwrap_err().suggestion(), Some("did you mean `schedule.chunk`?"), "{name}");
+    }
+    let namespace = cfg.explain("schedule").unwrap_err();
+    assert!(namespace.to_string().starts_with("`schedule` is a namespace"), "{namespace}");
+    assert!(namespace.suggestion().unwrap().contains("such as `schedule."), "{namespace}");
+    for nothing in ["", "-", "chu_nk", "zzz"] {
+        assert_eq!(cfg.explain(nothing).unwrap_err().suggestion(), None, "{nothing}");
+    }
 }
 
 #[test]
