@@ -88,7 +88,28 @@ impl Entry {
         if let Some(faults) = self.faults_within(parsed.as_ref(), || value.clone()) {
             return Err(Refused::Within(faults));
         }
-        self.accept(parsed, || value.describe()).map_err(Refused::Whole)
+        let accepted = self.accept(parsed, || value.describe());
+        accepted.map_err(|error| {
+            Refused::Whole(if error.suggestion().is_none() { error.hint(self.quoting(value)) } else { error })
+        })
+    }
+
+    /// Advice where only the quotes of a file's value are wrong.
+    fn quoting(&self, value: &Value) -> Option<String> {
+        if self.is_secret() {
+            return None;
+        }
+        let (other, advice) = match value {
+            Value::Bool(_) | Value::Integer(_) | Value::Float(_) => {
+                (Value::Text(value.to_string()), "put it in quotes")
+            }
+            Value::Text(text) => {
+                let scalar = text.parse().map(Value::Integer).or_else(|_| text.parse().map(Value::Float));
+                (scalar.or_else(|_| text.parse().map(Value::Bool)).ok()?, "write it without quotes")
+            }
+            Value::Unset | Value::List(_) | Value::Table(_) => return None,
+        };
+        self.caught(|| (self.info.ops.from_value)(&other)).ok()?.map(|_| advice.to_owned())
     }
 
     /// What a leaf's own code reads; a panic in it is an error like any other.

@@ -23,11 +23,7 @@ fn unknown(table: &Table, name: &str) -> ConfigError {
     if table.entries.iter().any(|entry| entry.is_derived() && is_its(entry.info.path)) {
         return ConfigError::new("this value is derived from others and cannot be set").at(name);
     }
-    let known = || table.entries.iter().filter_map(|entry| entry.env.as_deref());
-    let hint = match known().find(|known| known.eq_ignore_ascii_case(name)) {
-        Some(known) => Some(format!("did you mean `{known}`?")),
-        None => did_you_mean(name, known()),
-    };
+    let hint = did_you_mean(name, table.entries.iter().filter_map(|entry| entry.env.as_deref()));
     ConfigError::new("no setting has this environment variable").at(name).hint(hint)
 }
 

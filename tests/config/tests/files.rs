@@ -609,8 +609,16 @@ fn syntax_errors_have_places() {
         ("a.yaml", "hello", "a.yaml:1:1: a file holds a table of settings, found text"),
         ("a.json", "", "a.json:1:1: expected a value, found the end of the file"),
         ("a.json", "[]", "a.json:1:1: a file holds a table of settings, found a list"),
-        ("a.json", "{\"pool\": {\"queue\": 1,}}", "a.json:1:22: expected a key in double quotes, found `}`"),
-        ("a.json", "{\"http\": {\"ports\": [1,]}}", "a.json:1:23: expected a value, found `]`"),
+        (
+            "a.json",
+            "{\"pool\": {\"queue\": 1,}}",
+            "a.json:1:22: expected a key in double quotes, found `}`; JSON has no comma after the last entry",
+        ),
+        (
+            "a.json",
+            "{\"http\": {\"ports\": [1,]}}",
+            "a.json:1:23: expected a value, found `]`; JSON has no comma after the last entry",
+        ),
         (
             "a.json",
             "{\"http\": {\"ports\": [1 2]}}",
@@ -630,7 +638,7 @@ fn syntax_errors_have_places() {
         ),
         ("a.json", "{\"http\": {\"greeting\": \"x}}", "a.json:1:23: unterminated string"),
         ("a.json", "{\"http\": {\"greeting\": \"x\n\"}}", "a.json:1:25: invalid string control character"),
-        ("a.json", "{} // comment", "a.json:1:4: expected the end of the file, found `/`"),
+        ("a.json", "{} // comment", "a.json:1:4: expected the end of the file, found `/`; JSON has no comments"),
         ("a.json", "{} {}", "a.json:1:4: expected the end of the file, found `{`"),
         (
             "a.json",
@@ -639,6 +647,28 @@ fn syntax_errors_have_places() {
         ),
     ] {
         assert_eq!(faults(name, text), [wanted], "{text:?}");
+    }
+}
+
+#[test]
+fn quotes_too_many_or_too_few_are_said() {
+    for (name, text, advice) in [
+        ("a.toml", "http.greeting = 5", "found the integer `5`; put it in quotes"),
+        ("a.yaml", "http: {greeting: 1.10}", "found the float `1.1`; put it in quotes"),
+        ("a.json", "{\"http\": {\"greeting\": true}}", "found the boolean `true`; put it in quotes"),
+        ("a.toml", "pool.queue = '5'", "found the text \"5\"; write it without quotes"),
+        ("a.json", "{\"pool\": {\"durable\": \"true\"}}", "found the text \"true\"; write it without quotes"),
+        ("a.yaml", "pool: {share: '0.5'}", "found the text \"0.5\"; write it without quotes"),
+        // Where that would not help it is not said.
+        ("a.yaml", "pool: {durable: yes}", "found the text \"yes\""),
+        ("a.toml", "pool.queue = '-5'", "found the text \"-5\""),
+        ("a.toml", "http.client.patience = 5", "found the integer `5`"),
+        // Case is no reason to find nothing.
+        ("a.toml", "[POOL]\nqueue = 5", "`POOL`; did you mean `pool`?"),
+        ("a.json", "{'pool': {}}", "found `'`; JSON has double quotes only"),
+    ] {
+        let found = faults(name, text);
+        assert!(found.len() == 1 && found[0].ends_with(advice), "{text:?}: {found:?}");
     }
 }
 

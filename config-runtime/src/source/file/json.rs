@@ -40,12 +40,32 @@ fn read(text: &str, end: &str) -> (Builder, Result<(), Fault>) {
                     .utf8_chunks()
                     .next()
                     .and_then(|chunk| chunk.valid().chars().next())
-                    .map_or_else(|| "something else".to_owned(), |character| format!("`{}`", character.escape_debug())),
+                    .map_or_else(|| "something else".to_owned(), shown),
             };
-            Err(Fault::new(reader.here(&lexer), format!("expected {}, found {found}", expected(&what))))
+            let problem = format!("expected {}, found {found}{}", expected(&what), habit(text, &lexer));
+            Err(Fault::new(reader.here(&lexer), problem))
         }
     };
     (reader.builder, read)
+}
+
+fn shown(character: char) -> String {
+    match character {
+        '\'' | '"' => format!("`{character}`"),
+        other => format!("`{}`", other.escape_debug()),
+    }
+}
+
+/// Advice for what other languages have and JSON has not.
+fn habit(text: &str, lexer: &SliceLexer<'_>) -> &'static str {
+    let rest = lexer.as_slice();
+    let before = text[..text.floor_char_boundary(text.len() - rest.len())].trim_end();
+    match rest.first() {
+        Some(b'}' | b']') if before.ends_with(',') => "; JSON has no comma after the last entry",
+        Some(b'/' | b'#') => "; JSON has no comments",
+        Some(b'\'') => "; JSON has double quotes only",
+        _ => "",
+    }
 }
 
 /// Why the text cannot be read on.
