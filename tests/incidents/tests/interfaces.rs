@@ -2,6 +2,7 @@
 
 use config_incidents::Engine;
 use kitbag::{ConfigNamespaces, Errors, Facts, Loader, Snapshot, export};
+use kitbag_census::{Sources, scan};
 
 fn loader() -> Loader<Engine> {
     Engine::loader().facts(Facts::for_test())
@@ -11,8 +12,28 @@ fn lines(errors: &Errors) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// Incident 53: a scan skipped a file that began with a byte-order mark, and counted less in silence. Nothing is
-/// scanned here; a settings file with such a mark is read whole, and what cannot be read is an error.
+/// Incident 53: a scan of reads skipped a file that began with a byte-order mark, and counted less in silence. The census
+/// counts a file with a mark like any other, and a file that it cannot read is an error, never a smaller number.
+#[test]
+fn a_census_has_no_holes() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::write(folder.path().join("Cargo.toml"), "[package]\nname = \"engine\"\n").unwrap();
+    std::fs::create_dir(folder.path().join("src")).unwrap();
+    write("src/lib.rs", b"mod pool;\npub struct Args { pub workers: usize, pub queue: usize }\n");
+    let reader = "fn room(args: &crate::Args) -> usize { args.workers * args.queue }\n";
+    let reads = || scan(&Sources::read(folder.path())?, "Args").map(|census| census.leaf_reads().count());
+    write("src/pool.rs", reader.as_bytes());
+    assert_eq!(reads(), Ok(2));
+    write("src/pool.rs", format!("\u{feff}{reader}").as_bytes());
+    assert_eq!(reads(), Ok(2));
+    write("src/pool.rs", format!("{reader}}}").as_bytes());
+    assert!(reads().is_err_and(|error| error.starts_with("src/pool.rs:2:1: ")));
+    write("src/pool.rs", b"\xff");
+    assert!(reads().is_err_and(|error| error.contains("src/pool.rs: ")));
+}
+
+/// Incident 53, for settings: a file with such a mark is read whole, and what cannot be read is an error.
 #[test]
 fn a_byte_order_mark_hides_nothing() {
     let folder = tempfile::tempdir().unwrap();
