@@ -71,6 +71,7 @@ impl ::kitbag::Bag for PoolBag {
                 deprecated: ::core::option::Option::None,
                 cache_key: true,
                 resolution_only: false,
+                bootstrap: false,
                 secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>(),
             },

@@ -109,6 +109,7 @@ impl ::kitbag::Bag for PoolBag {
                 deprecated: ::core::option::Option::None,
                 cache_key: true,
                 resolution_only: false,
+                bootstrap: false,
                 secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>(),
             },
@@ -130,6 +131,7 @@ impl ::kitbag::Bag for PoolBag {
                 deprecated: ::core::option::Option::None,
                 cache_key: true,
                 resolution_only: false,
+                bootstrap: false,
                 secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>()
                     .in_range(|value| ::kitbag::__private::in_range::<
@@ -186,6 +188,7 @@ impl ::kitbag::Bag for PoolBag {
                 deprecated: ::core::option::Option::None,
                 cache_key: true,
                 resolution_only: false,
+                bootstrap: false,
                 secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>(),
             },

@@ -87,6 +87,7 @@ impl ::kitbag::Bag for ExecBag {
                 deprecated: ::core::option::Option::None,
                 cache_key: true,
                 resolution_only: false,
+                bootstrap: false,
                 secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<String>(),
             },

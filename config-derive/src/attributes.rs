@@ -67,6 +67,8 @@ pub(crate) struct FieldAttributes {
     pub(crate) cache_key: Option<SpannedValue<bool>>,
     #[darling(default)]
     pub(crate) resolution_only: Flag,
+    #[darling(default)]
+    pub(crate) bootstrap: Flag,
 }
 
 /// Text stays text: without this, `default = "a/b"` would be parsed as the expression `a / b`.

@@ -163,13 +163,14 @@ impl<'a> Lowering<'a> {
     fn replaced(&mut self, ident: Ident, raw: FieldAttributes, namespace: &str) -> Option<Replaced> {
         let deprecation = raw.deprecated?;
         let target = deprecation.replacement?;
-        let unused: [(bool, &str); 6] = [
+        let unused: [(bool, &str); 7] = [
             (raw.default.is_some(), "default"),
             (raw.auto.is_some(), "auto"),
             (raw.hot.is_present(), "hot"),
             (raw.load_time.is_present(), "load_time"),
             (raw.alias.is_some(), "alias"),
             (raw.env.is_some(), "env"),
+            (raw.bootstrap.is_present(), "bootstrap"),
         ];
         for (_, name) in unused.into_iter().filter(|(given, _)| *given) {
             let text =
@@ -209,7 +210,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn nested(&mut self, ident: Ident, raw: &FieldAttributes, doc: String) {
-        let unused: [(bool, &str); 14] = [
+        let unused: [(bool, &str); 15] = [
             (raw.secret.is_present(), "secret"),
             (raw.env.is_some(), "env"),
             (raw.alias.is_some(), "alias"),
@@ -217,6 +218,7 @@ impl<'a> Lowering<'a> {
             (raw.validate.is_some(), "validate"),
             (raw.cache_key.is_some(), "cache_key"),
             (raw.resolution_only.is_present(), "resolution_only"),
+            (raw.bootstrap.is_present(), "bootstrap"),
             (raw.ns.is_some(), "ns"),
             (raw.default.is_some(), "default"),
             (raw.auto.is_some(), "auto"),
@@ -260,6 +262,13 @@ impl<'a> Lowering<'a> {
             },
             (None, None) => Start::Required,
         };
+        if raw.bootstrap.is_present()
+            && let Start::Computed(function) = &start
+            && let Some((path, span)) = function.leaf_paths().next()
+        {
+            let text = format!("this setting is known before `{path}` is; its rule may read `facts` alone");
+            self.fault(span, text);
+        }
         let flag = match raw.flag {
             Some(flag) => {
                 let valid = flag.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
@@ -316,6 +325,7 @@ impl<'a> Lowering<'a> {
             deprecated,
             cache_key: raw.cache_key.is_none_or(|cache_key| *cache_key),
             resolution_only: raw.resolution_only.is_present(),
+            bootstrap: raw.bootstrap.is_present(),
             secret,
         }
     }
@@ -381,6 +391,7 @@ impl<'a> Lowering<'a> {
             deprecated: None,
             cache_key: true,
             resolution_only: false,
+            bootstrap: false,
             secret,
         };
         self.namespace(&namespace, span).leaves.push(leaf);

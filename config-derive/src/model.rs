@@ -95,6 +95,7 @@ pub(crate) enum Policy {
 }
 
 /// A leaf or a derived value.
+#[allow(clippy::struct_excessive_bools)] // Each is an attribute that is given or not.
 pub(crate) struct Leaf {
     pub(crate) ident: Ident,
     pub(crate) path: String,
@@ -113,6 +114,8 @@ pub(crate) struct Leaf {
     pub(crate) cache_key: bool,
     /// Read by rules only: there is no accessor.
     pub(crate) resolution_only: bool,
+    /// Known before files are read.
+    pub(crate) bootstrap: bool,
     pub(crate) secret: bool,
 }
 

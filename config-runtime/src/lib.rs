@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod bootstrap;
 mod check;
 mod context;
 mod edit;
@@ -30,6 +31,7 @@ mod value;
 pub use clap;
 pub use kitbag_derive::{ConfigChoice, ConfigNamespaces, ConfigRole};
 
+pub use crate::bootstrap::{Bootstrap, Early};
 pub use crate::context::{
     Change, Context, DroppedOverride, Entered, Outstanding, Override, Pinned, Reader, Scoped, Subscription,
     ThreadOverride, Update, Watch,
@@ -91,7 +93,7 @@ pub mod __private {
 
     /// The value as one of the leaf that the key names; a value of another type does not compile.
     #[must_use]
-    pub fn erase_for<S, T: Leaf>(_: crate::Key<S, T>, value: T) -> Erased {
+    pub fn erase_for<S, T: Leaf, P>(_: crate::Key<S, T, P>, value: T) -> Erased {
         erase(value)
     }
 

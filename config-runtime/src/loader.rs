@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 
+use crate::bootstrap::Early;
 use crate::context::Context;
 use crate::error::Errors;
 use crate::facts::Facts;
@@ -163,16 +164,7 @@ impl<S: ConfigNamespaces> Loader<S> {
     fn gather(&self) -> (Record<S>, Candidates) {
         let table = Arc::new(Table::of::<S>());
         let mut candidates = Candidates::new(&table);
-        let matches = match self.sources.args.clone().map(|args| cli::parse::<S>(&table, args)) {
-            Some(Parsed { matches, errors, refused }) => {
-                candidates.errors.append(errors);
-                for leaf in refused {
-                    candidates.refused[leaf] = true;
-                }
-                matches
-            }
-            None => self.sources.matches.clone(),
-        };
+        let matches = self.flags(&table, &mut candidates);
         let Found { read, absent } = self.sources.read_files(&table, matches.as_ref(), &mut candidates);
         env::read(&table, &self.sources.env, &mut candidates);
         if let Some(matches) = &matches {
@@ -184,6 +176,38 @@ impl<S: ConfigNamespaces> Loader<S> {
         (record.files, record.absent) = (read, absent);
         record.warnings = std::mem::take(&mut candidates.warnings);
         (record, candidates)
+    }
+
+    fn flags(&self, table: &Table, candidates: &mut Candidates) -> Option<ArgMatches> {
+        match self.sources.args.clone().map(|args| cli::parse::<S>(table, args)) {
+            Some(Parsed { matches, errors, refused }) => {
+                candidates.errors.append(errors);
+                for leaf in refused {
+                    candidates.refused[leaf] = true;
+                }
+                matches
+            }
+            None => self.sources.matches.clone(),
+        }
+    }
+
+    /// The leaves declared `bootstrap`, from defaults, environment and flags; no file is read.
+    ///
+    /// # Errors
+    /// If one of them is at fault or missing: everything wrong in environment and flags, together.
+    pub fn bootstrap(&self) -> Result<Early<S>, Errors> {
+        let table = Arc::new(Table::of::<S>());
+        let mut candidates = Candidates::new(&table);
+        let matches = self.flags(&table, &mut candidates);
+        env::read(&table, &self.sources.env, &mut candidates);
+        if let Some(matches) = &matches {
+            cli::read(&table, matches, &mut candidates);
+        }
+        Early::of(table, candidates, &self.facts_in_use())
+    }
+
+    fn facts_in_use(&self) -> Facts {
+        self.sources.facts.clone().unwrap_or_else(Facts::of_this_machine)
     }
 
     /// The files that a load reads, includes too, also those that it cannot read or that are not there: what to watch.
@@ -210,8 +234,7 @@ impl<S: ConfigNamespaces> Loader<S> {
         if candidates.errors.is_help() {
             return Err(candidates.errors);
         }
-        let facts = self.sources.facts.clone().unwrap_or_else(Facts::of_this_machine);
-        Resolved::of(record, &facts, &candidates.refused, candidates.errors)
+        Resolved::of(record, &self.facts_in_use(), &candidates.refused, candidates.errors)
     }
 
     /// A published context.

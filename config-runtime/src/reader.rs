@@ -32,7 +32,7 @@ impl<'a> Inputs<'a> {
     /// # Panics
     /// If the leaf has no value yet, which the order of evaluation rules out.
     #[must_use]
-    pub fn get<S, T: Leaf>(&self, key: Key<S, T>) -> T::Read<'a> {
+    pub fn get<S, T: Leaf, P>(&self, key: Key<S, T, P>) -> T::Read<'a> {
         let index = self.offset + key.index();
         self.read.borrow_mut().push(index);
         match self.values {
@@ -59,6 +59,6 @@ impl<'a> Inputs<'a> {
 /// An argument of an oracle call as the function takes it; the key gives the type.
 #[doc(hidden)]
 #[must_use]
-pub fn argument<S, T: Leaf>(arguments: &[Erased], position: usize, _: Key<S, T>) -> T::Read<'_> {
+pub fn argument<S, T: Leaf, P>(arguments: &[Erased], position: usize, _: Key<S, T, P>) -> T::Read<'_> {
     reveal::<T>(&arguments[position]).read()
 }

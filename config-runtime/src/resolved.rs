@@ -147,7 +147,7 @@ impl<S> fmt::Debug for Resolved<S> {
 }
 
 /// The value a leaf has if no source gives one.
-fn initial(table: &Table, index: usize) -> Result<Option<Erased>, ConfigError> {
+pub(crate) fn initial(table: &Table, index: usize) -> Result<Option<Erased>, ConfigError> {
     let entry = &table.entries[index];
     match entry.info.start {
         Start::Default { .. } => {
@@ -162,10 +162,14 @@ fn initial(table: &Table, index: usize) -> Result<Option<Erased>, ConfigError> {
     }
 }
 
-fn missing_leaf(table: &Table, index: usize) -> ConfigError {
+pub(crate) fn missing_leaf(table: &Table, index: usize) -> ConfigError {
     let entry = &table.entries[index];
     let variable = entry.env.as_ref().map(|variable| format!(", {variable}")).unwrap_or_default();
-    let hint = format!("set --{}{variable} or `{}` in a file", entry.info.flag, entry.info.path);
+    let hint = if entry.info.bootstrap {
+        format!("set --{}{variable}", entry.info.flag)
+    } else {
+        format!("set --{}{variable} or `{}` in a file", entry.info.flag, entry.info.path)
+    };
     ConfigError::new("required, and nothing sets it").leaf(entry.info.path).hint(Some(hint))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::bootstrap::Early;
 use crate::context::{Context, Pinned};
 use crate::edit::{Edit, TestKit};
 use crate::error::Errors;
@@ -49,6 +50,7 @@ impl fmt::Display for Class {
 
 /// One leaf of the schema: what help, files, the environment and messages need to know of it.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // Each is an attribute that is given or not.
 pub struct LeafInfo {
     /// Last segment of the path.
     pub name: &'static str,
@@ -78,6 +80,8 @@ pub struct LeafInfo {
     pub cache_key: bool,
     /// Read by rules only: there is no accessor.
     pub resolution_only: bool,
+    /// Known before files are read; no file may set it.
+    pub bootstrap: bool,
     /// Declared as a secret. A leaf is one, too, if its type says so.
     pub secret: bool,
     #[doc(hidden)]
@@ -443,8 +447,27 @@ pub trait ConfigNamespaces: Sized + 'static {
     /// # Errors
     /// Everything wrong in any source, together.
     fn load_for_reload() -> Result<(Context<Self>, Loader<Self>), Errors> {
+        Self::load_after_bootstrap(|_, loader| loader)
+    }
+
+    /// The same for a program that has to know its [bootstrap](crate::Early) leaves first: `prepare` is given them and
+    /// the loader, and gives the loader back, with a file that one of them names, say.
+    ///
+    /// # Errors
+    /// Everything wrong in any source, together.
+    fn load_after_bootstrap(
+        prepare: impl FnOnce(&Early<Self>, Loader<Self>) -> Loader<Self>,
+    ) -> Result<(Context<Self>, Loader<Self>), Errors> {
         let loader = Loader::of_process();
-        match loader.resolve() {
+        let (loader, resolved) = match loader.bootstrap() {
+            Ok(early) => {
+                let loader = prepare(&early, loader);
+                let resolved = loader.resolve();
+                (loader, resolved)
+            }
+            Err(errors) => (loader, Err(errors)),
+        };
+        match resolved {
             Err(errors) if errors.is_help() => {
                 print!("{errors}");
                 std::process::exit(0)
@@ -484,13 +507,17 @@ pub trait ConfigNamespaces: Sized + 'static {
     }
 }
 
-/// The typed name of one leaf of schema `S`.
-pub struct Key<S, T> {
+/// What a key holds of its types: nothing.
+type Types<S, T, P> = std::marker::PhantomData<fn() -> (S, T, P)>;
+
+/// The typed name of one leaf of schema `S`. `P` is [`Bootstrap`](crate::Bootstrap) if the leaf is known before files are
+/// read.
+pub struct Key<S, T, P = ()> {
     index: usize,
-    types: std::marker::PhantomData<fn() -> (S, T)>,
+    types: Types<S, T, P>,
 }
 
-impl<S, T> Key<S, T> {
+impl<S, T, P> Key<S, T, P> {
     #[doc(hidden)]
     #[must_use]
     pub const fn new(index: usize) -> Self {
@@ -502,15 +529,15 @@ impl<S, T> Key<S, T> {
     }
 }
 
-impl<S, T> Clone for Key<S, T> {
+impl<S, T, P> Clone for Key<S, T, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S, T> Copy for Key<S, T> {}
+impl<S, T, P> Copy for Key<S, T, P> {}
 
-impl<S, T> fmt::Debug for Key<S, T> {
+impl<S, T, P> fmt::Debug for Key<S, T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({})", self.index)
     }

@@ -78,6 +78,7 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
         None => quote!(::core::option::Option::None),
     };
     let (cache_key, resolution_only, secret) = (leaf.cache_key, leaf.resolution_only, leaf.secret);
+    let bootstrap = leaf.bootstrap;
     quote! {
         ::kitbag::LeafInfo {
             name: #name,
@@ -94,6 +95,7 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
             deprecated: #deprecated,
             cache_key: #cache_key,
             resolution_only: #resolution_only,
+            bootstrap: #bootstrap,
             secret: #secret,
             ops: ::kitbag::__private::LeafOps::of::<#ty>()#in_range #validate,
         }

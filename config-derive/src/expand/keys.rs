@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{Expansion, child_offsets};
-use crate::model::{Child, Namespace};
+use crate::model::{Child, Leaf, Namespace};
 use crate::names;
 
 pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenStream {
@@ -12,7 +12,7 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
     let keys = names::keys(&namespace.path);
     let doc = format!("Typed keys of namespace `{}` within schema `S`.", namespace.path);
     let leaves: Vec<_> = namespace.leaves.iter().map(|leaf| &leaf.ident).collect();
-    let types: Vec<_> = namespace.leaves.iter().map(|leaf| &leaf.ty).collect();
+    let types: Vec<_> = namespace.leaves.iter().map(key_types).collect();
     let docs = namespace.leaves.iter().map(|leaf| format!("Key of `{}`.", leaf.path));
     let indices = 0..leaves.len();
     let children: Vec<_> = namespace.children.iter().map(Child::ident).collect();
@@ -43,6 +43,12 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
             }
         }
     }
+}
+
+/// What the type of a leaf's key says beside the schema.
+fn key_types(leaf: &Leaf) -> TokenStream {
+    let ty = &leaf.ty;
+    if leaf.bootstrap { quote!(#ty, ::kitbag::Bootstrap) } else { quote!(#ty) }
 }
 
 /// The keys type of a child within schema `schema`.

@@ -284,7 +284,7 @@ impl<S: ConfigNamespaces> Update<S> {
 
     /// Whether this leaf's value differs from the one last acknowledged.
     #[must_use]
-    pub fn changed<T>(&self, key: &Key<S, T>) -> bool {
+    pub fn changed<T, P>(&self, key: &Key<S, T, P>) -> bool {
         let index = key.index();
         !self.old.values[index].same(&*self.new.values[index])
     }

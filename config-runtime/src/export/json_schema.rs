@@ -92,7 +92,7 @@ struct Described {
 }
 
 fn described(node: &Node) -> Described {
-    let leaves = node.settings().map(|entry| member(entry.info.name, Json::Object(leaf(entry))));
+    let leaves = node.in_files().map(|entry| member(entry.info.name, Json::Object(leaf(entry))));
     let former = node.former.iter().filter_map(former);
     let children = node.children.iter().map(|child| member(child.name(), Json::Object(namespace(child))));
     let description = (!node.doc.is_empty()).then(|| Json::text(&paragraphs(node.doc).join("\n\n")));
@@ -122,7 +122,7 @@ fn leaf(entry: &Entry) -> Object {
 
 /// A name that is still read. One that is refused is left out.
 fn former(former: &Former) -> Option<(String, Json)> {
-    let Successor::Leaf { path, shape, deprecated } = &former.now else { return None };
+    let Successor::Leaf { path, shape, deprecated, in_files: true } = &former.now else { return None };
     let deprecated = deprecated.map(|deprecated| format!("; {}", deprecation(deprecated))).unwrap_or_default();
     let description = format!("Now `{path}`{deprecated}.");
     let mut object = vec![member("description", Json::text(&description))];

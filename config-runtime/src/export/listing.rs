@@ -58,6 +58,7 @@ fn line(entry: &Entry) -> String {
     let marks = [
         (entry.is_secret(), "; secret"),
         (info.resolution_only, "; resolution_only"),
+        (info.bootstrap, "; bootstrap"),
         (!info.cache_key, "; not in the cache key"),
     ];
     line.extend(marks.into_iter().filter(|(has, _)| *has).map(|(_, mark)| mark));

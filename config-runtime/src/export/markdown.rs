@@ -141,6 +141,7 @@ fn accepted(entry: &Entry) -> String {
 
 fn meaning(entry: &Entry) -> String {
     let mut paragraphs = paragraphs(entry.info.doc);
+    paragraphs.extend(entry.info.bootstrap.then(|| "Known before files are read: no file sets it.".to_owned()));
     paragraphs.extend(entry.is_secret().then(|| "Secret: no output shows it.".to_owned()));
     paragraphs.extend(entry.deprecation().map(|deprecation| format!("This setting is {deprecation}.")));
     cell(&paragraphs.join("<br>"))

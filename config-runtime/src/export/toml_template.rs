@@ -4,7 +4,7 @@ use super::literal::{toml, toml_key};
 use super::tree::{Entry, Node, Unless, call, paragraphs};
 use crate::schema::ConfigNamespaces;
 
-/// A TOML file with every leaf commented out at its default, under its documentation.
+/// A TOML file with every leaf that a file can set commented out at its default, under its documentation.
 ///
 /// A line that has no space after its `#` is a setting; without the `#` it sets what holds anyway. Leaves whose default
 /// is a rule and leaves that are required have no such value, so theirs are comments like the others.
@@ -31,7 +31,7 @@ pub fn toml_template<S: ConfigNamespaces>() -> String {
     }
     template.push_str(&comment(hint));
     for node in root.walk() {
-        if node.settings().next().is_none() {
+        if node.in_files().next().is_none() {
             continue;
         }
         if !node.path.is_empty() {
@@ -39,7 +39,7 @@ pub fn toml_template<S: ConfigNamespaces>() -> String {
             template.extend(["\n[", &path.join("."), "]\n"]);
             template.push_str(&comment(node.doc));
         }
-        for entry in node.settings() {
+        for entry in node.in_files() {
             template.push('\n');
             template.push_str(&leaf(entry));
         }

@@ -33,12 +33,18 @@ impl Node {
                 now: match former.now {
                     Now::Alias(index) => {
                         let info = table.entries[index].info;
-                        Successor::Leaf { path: info.path, shape: (info.ops.shape)(), deprecated: None }
+                        Successor::Leaf {
+                            path: info.path,
+                            shape: (info.ops.shape)(),
+                            deprecated: None,
+                            in_files: !info.bootstrap,
+                        }
                     }
                     Now::Replaced(replaced) => Successor::Leaf {
                         path: replaced.target,
                         shape: (replaced.ops.shape)(),
                         deprecated: Some(replaced.deprecated),
+                        in_files: table.index(replaced.target).is_none_or(|index| !table.entries[index].info.bootstrap),
                     },
                     Now::Retired(advice) => Successor::None { advice },
                 },
@@ -102,6 +108,11 @@ impl Node {
         self.leaves.iter().filter(|entry| !entry.is_derived())
     }
 
+    /// Leaves that a file can set.
+    pub(super) fn in_files(&self) -> impl Iterator<Item = &Entry> {
+        self.settings().filter(|entry| !entry.info.bootstrap)
+    }
+
     /// Values that are computed from others.
     pub(super) fn derived(&self) -> impl Iterator<Item = &Entry> {
         self.leaves.iter().filter(|entry| entry.is_derived())
@@ -124,7 +135,13 @@ pub(super) struct Former {
 /// What became of a former leaf.
 pub(super) enum Successor {
     /// Its name is read for the leaf at `path`.
-    Leaf { path: &'static str, shape: Shape, deprecated: Option<Deprecated> },
+    Leaf {
+        path: &'static str,
+        shape: Shape,
+        deprecated: Option<Deprecated>,
+        /// Whether a file can set it.
+        in_files: bool,
+    },
     /// It is refused.
     None { advice: &'static str },
 }

@@ -121,6 +121,7 @@ fn help(entry: &Entry) -> String {
         notes.push(format!("one of: {}", names.join(", ")));
     }
     notes.extend(info.range.map(|range| format!("range: {range}")));
+    notes.extend(info.bootstrap.then(|| "not in files".to_owned()));
     notes.extend(entry.env.as_ref().map(|variable| format!("env: {variable}")));
     let mut help = summary.trim_end_matches('.').to_owned();
     for note in notes {

@@ -48,6 +48,9 @@ impl Settings<'_> {
                 Now::Retired(_) => None,
             },
         };
+        if let Some(index) = leaf.filter(|index| self.table.entries[*index].info.bootstrap) {
+            return self.too_late(index, node.at);
+        }
         match node.value() {
             Ok(value) => {
                 let (file, profile) = (self.path, self.profile);
@@ -66,6 +69,16 @@ impl Settings<'_> {
                 }
             }
         }
+    }
+
+    /// A setting that was needed before the file was read.
+    fn too_late(&mut self, index: usize, at: Position) {
+        let entry = &self.table.entries[index];
+        let variable = entry.env.as_ref().map(|variable| format!(" or {variable}")).unwrap_or_default();
+        let hint = format!("set --{}{variable}", entry.info.flag);
+        let problem = "this setting is known before files are read, so no file sets it";
+        self.candidates.refused[index] = true;
+        self.error(at, ConfigError::new(problem).leaf(entry.info.path).hint(Some(hint)));
     }
 
     fn is_secret(&self, index: usize) -> bool {
