@@ -146,7 +146,7 @@ impl Compilation {
 }
 
 /// User and system time of all children that have ended, as Linux counts them: in hundredths of a second.
-fn children_seconds() -> Outcome<f64> {
+pub(crate) fn children_seconds() -> Outcome<f64> {
     let path = PathBuf::from("/proc/self/stat");
     let text =
         fs::read_to_string(&path).map_err(|error| format!("CPU time is read from {}: {error}", path.display()))?;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 mod answer;
 mod budget;
+mod cold_build;
 mod config_docs;
 mod cuda_tools;
 mod dependencies;
@@ -41,6 +42,11 @@ const TASKS: &[Task] = &[
         name: "budget",
         about: "time the compilation of 543 settings, beside clap-derive and serde-derive",
         run: |arguments| without(arguments, budget::run),
+    },
+    Task {
+        name: "cold-build",
+        about: "build a program of ten settings from nothing, beside clap and figment",
+        run: |arguments| without(arguments, cold_build::run),
     },
     Task {
         name: "size",
