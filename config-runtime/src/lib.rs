@@ -33,8 +33,8 @@ pub use kitbag_derive::{ConfigChoice, ConfigNamespaces, ConfigRole};
 
 pub use crate::bootstrap::{Bootstrap, Early};
 pub use crate::context::{
-    Change, Context, DroppedOverride, Entered, Outstanding, Override, Pinned, Reader, Scoped, Subscription,
-    ThreadOverride, Update, Watch,
+    Change, Context, DroppedOverride, Entered, Outstanding, Override, Pinned, Plan, Planned, Reader, Scoped,
+    Subscription, ThreadOverride, Trial, Update, Watch,
 };
 pub use crate::edit::{
     ChildContext, EngineWideOverride, LoadTimeDeclaration, MaySetHot, MaySetLaunch, MaySetLoadTime, ScopedOverride,

@@ -64,6 +64,15 @@ pub enum Origin {
         /// The call in the program.
         location: &'static Location<'static>,
     },
+    /// A permanent override that goes unless it is confirmed.
+    Trial {
+        /// Number of the layer within its context.
+        id: u64,
+        /// Why, as the program said.
+        why: String,
+        /// The call in the program.
+        location: &'static Location<'static>,
+    },
     /// An override that one thread or future sees.
     Scope {
         /// Why, as the program said.
@@ -115,6 +124,7 @@ impl fmt::Display for Origin {
             Self::LoadTime { why, location } => write!(f, "load time {why:?} ({location})"),
             Self::Child { name, location } => write!(f, "child {name:?} ({location})"),
             Self::Permanent { why, location } => write!(f, "permanent override {why:?} ({location})"),
+            Self::Trial { id, why, location } => write!(f, "trial {id} {why:?} ({location})"),
             Self::Scope { why, location } => write!(f, "scoped override {why:?} ({location})"),
             Self::Override { layer, why, location } => write!(f, "override {layer} {why:?} ({location})"),
         }

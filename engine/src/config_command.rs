@@ -1,13 +1,14 @@
 //! `engine config`: what the settings are, where they come from, and what may be set.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use engine_config::Settings;
-use kitbag::clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use kitbag::{Class, ConfigNamespaces, Value, export};
+use kitbag::clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use kitbag::{Class, ConfigNamespaces, Loader, Value, export};
 
 use crate::cli::{Failure, loader, settings};
 use crate::probe_command;
@@ -41,11 +42,37 @@ pub(crate) fn command() -> Command {
                 .arg(files.help("Configuration files")),
         )
         .subcommand(plain("diff", "Settings in which two files differ").arg(two))
+        .subcommand(plan_command())
         .subcommand(plain("schema", "JSON Schema of configuration files"))
         .subcommand(plain("docs", "Reference of all settings, as Markdown"))
         .subcommand(plain("template", "A configuration file with every setting at its default"))
         .subcommand(plain("fields", "One line per setting: path, type, default, class"))
         .subcommand(probe_command::command())
+}
+
+fn plan_command() -> Command {
+    let files = |name| Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf));
+    Command::new("plan")
+        .about("What a change of settings would do to a running engine, and what stands against it")
+        .arg(
+            files("config")
+                .action(ArgAction::Append)
+                .help("Files that are in force, in order [default: the file that ENGINE_CONFIG names]"),
+        )
+        .arg(files("to").action(ArgAction::Append).help("Files to be read instead of those, in order"))
+        .arg(
+            Arg::new("set")
+                .long("set")
+                .value_name("LEAF=VALUE")
+                .action(ArgAction::Append)
+                .value_parser(|text: &str| match text.split_once('=') {
+                    Some((leaf, value)) => Ok((leaf.to_owned(), value.to_owned())),
+                    None => Err("expected LEAF=VALUE, such as sampling.temperature=0.5"),
+                })
+                .help("A setting to be overridden while the engine runs"),
+        )
+        .group(ArgGroup::new("change").args(["to", "set"]).required(true))
+        .after_help("Files and the environment are looked at; flags of an engine that runs are not known here.")
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
@@ -54,6 +81,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         Some(("dump", matches)) => dump(matches)?,
         Some(("check", matches)) => check(&files(matches))?,
         Some(("diff", matches)) => diff(&files(matches))?,
+        Some(("plan", matches)) => return plan(matches),
         Some(("schema", _)) => export::json_schema::<Settings>(),
         Some(("docs", _)) => export::markdown::<Settings>(),
         Some(("template", _)) => export::toml_template::<Settings>(),
@@ -61,6 +89,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         Some((probe_command::NAME, matches)) => probe_command::run(matches)?,
         _ => unreachable!("clap requires one of the commands above"),
     };
+    print(&text)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     write!(out, "{text}{}", if text.ends_with('\n') { "" } else { "\n" })?;
     Ok(out.flush()?)
@@ -158,4 +190,26 @@ fn diff(files: &[PathBuf]) -> Result<String, Failure> {
     let lines = changed.map(|((path, old), (_, new))| format!("{path}: {} -> {}\n", paint.red(old), paint.green(new)));
     let lines: String = lines.collect();
     Ok(if lines.is_empty() { "no differences\n".to_owned() } else { lines })
+}
+
+/// The change as planned on standard output; a failure says that it would be refused.
+fn plan(matches: &ArgMatches) -> Result<(), Failure> {
+    let cfg = loader_of(matches, "config").load()?;
+    let plan = if matches.contains_id("to") {
+        cfg.plan_reload(&loader_of(matches, "to"))?
+    } else {
+        let set: Vec<_> = matches.get_many::<(String, String)>("set").into_iter().flatten().collect();
+        let set: Vec<_> = set.iter().map(|(leaf, value)| (leaf.as_str(), value.as_str())).collect();
+        cfg.plan_by_name("--set", &set)?
+    };
+    print(&plan.to_string())?;
+    plan.check().map_err(|_| Failure::Run("a running engine would refuse this change".to_owned()))
+}
+
+/// Files of an argument and the environment. As a flag does, files given replace the one that a variable names.
+fn loader_of(matches: &ArgMatches, argument: &str) -> Loader<Settings> {
+    let files: Vec<_> = matches.get_many::<PathBuf>(argument).into_iter().flatten().collect();
+    let replaced = |(name, _): &(OsString, OsString)| !files.is_empty() && name == "ENGINE_CONFIG";
+    let variables = std::env::vars_os().filter(|variable| !replaced(variable));
+    files.iter().fold(Settings::loader().env(variables), Loader::file)
 }

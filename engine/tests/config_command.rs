@@ -160,3 +160,70 @@ fn the_schema_is_told_in_every_form() {
     assert!(stdout(&["docs"]).contains("page_size") && stdout(&["template"]).contains("page_size"));
     assert!(stdout(&["fields"]).lines().any(|line| line.starts_with("schedule.page_size")));
 }
+
+#[test]
+fn a_plan_says_what_a_change_would_do_and_whether() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("writes");
+        path.to_str().expect("text").to_owned()
+    };
+    let now = path("now.toml", "[sampling]\ntemperature = 0.5\n[schedule]\npage_size = 8\n");
+    let more = path("more.toml", "[sampling]\nseed = 3\n");
+    assert_eq!(stdout(&["plan", "--config", &now, "--to", &now]), "no changes\n");
+    assert_eq!(
+        stdout(&["plan", "--config", &now, "--config", &more, "--to", &now]),
+        "sampling.seed: 3 -> unset\n",
+        "several files, later ones over earlier ones"
+    );
+    assert_eq!(
+        stdout(&["plan", "--config", &now, "--set", "sampling.temperature=1", "--set", "sampling.seed=7"]),
+        "sampling.temperature: 0.5 -> 1.0\nsampling.seed: unset -> 7\n"
+    );
+    // What is refused is printed all the same, and the exit code says so.
+    let refused = |arguments: &[&str]| {
+        let output = engine(arguments);
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(text(output.stderr), "engine: a running engine would refuse this change\n");
+        text(output.stdout)
+    };
+    let next = path("next.toml", "[sampling]\ntemperature = 0.7\n[schedule]\npage_size = 16\n");
+    assert_eq!(
+        refused(&["plan", "--config", &now, "--to", &next]),
+        "sampling.temperature: 0.5 -> 0.7\nneeds a restart: schedule.page_size: 8 -> 16 (it is `launch`)\n"
+    );
+    let text = refused(&["plan", "--set", "sampling.temprature=1", "--set", "schedule.page_size=16"]);
+    assert!(text.contains("error: --set: no setting is called `sampling.temprature`; did you mean"), "{text}");
+    let broken = path("broken.toml", "[sampling]\ntemperature = \n");
+    assert!(refused(&["plan", "--config", &now, "--to", &broken]).contains("broken.toml:2:"));
+    // Asked wrongly: nothing to plan, two changes at once, no value, or the files in force are no good.
+    for wrong in [
+        vec!["plan", "--config", &now],
+        vec!["plan", "--to", &now, "--set", "sampling.seed=1"],
+        vec!["plan", "--set", "sampling.seed"],
+        vec!["plan", "--config", &broken, "--to", &now],
+    ] {
+        assert_eq!(refusal(&wrong).0, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_plan_takes_the_environment_as_an_engine_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("writes");
+        path
+    };
+    let (named, next) = (path("named.toml", "sampling.seed = 1\n"), path("next.toml", "sampling.seed = 2\n"));
+    let plan = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
+        command.args(["config", "plan", "--to"]).arg(&next).env("ENGINE_CONFIG", &named);
+        let output = command.envs(variables.iter().copied()).output().expect("the command runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(plan(&[]), "sampling.seed: 1 -> 2\n");
+    assert_eq!(plan(&[("ENGINE_SAMPLING_SEED", "9")]), "no changes\n", "the environment wins over both files");
+}

@@ -44,7 +44,7 @@ impl<S: ConfigNamespaces> Context<S> {
         // A child is launched here: what rules chose for the parent they choose anew for what the child shadows, and
         // values that are fixed at a launch are computed anew.
         let facts = shared.sources().facts.clone();
-        let own = Layer { id: 0, kind: Kind::Child, origin, edit, suspended: false };
+        let own = Layer::new(0, Kind::Child, origin, edit);
         let mut layers = self.rules_anew(&base, own, &facts)?;
         let before = Before { base: &base, facts: &facts, values: &base };
         let values = solve(shared, &before, &mut layers, Mode::Refuse, Recompute::All)?;
@@ -62,9 +62,8 @@ impl<S: ConfigNamespaces> Context<S> {
         let table = &self.0.shared.table;
         let sources = self.0.shared.sources();
         let here = lock(&self.0.state).layers.clone();
-        let sets = |layer: &Layer, index: usize| layer.edit.iter().any(|(set, _)| *set == index);
         let by_rule = |index: usize| {
-            let last = here.iter().rev().find(|layer| sets(layer, index)).map(|layer| &layer.origin);
+            let last = here.iter().rev().find(|layer| layer.sets(index)).map(|layer| &layer.origin);
             let last = last.or_else(|| sources.candidates[index].last().map(|(origin, _)| origin));
             matches!(last, Some(Origin::Rule { .. }))
         };
@@ -72,7 +71,7 @@ impl<S: ConfigNamespaces> Context<S> {
         for (index, value) in &own.edit {
             values[*index] = Some(Arc::clone(value));
         }
-        let anew: Vec<_> = (0..base.len()).filter(|index| by_rule(*index) && !sets(&own, *index)).collect();
+        let anew: Vec<_> = (0..base.len()).filter(|index| by_rule(*index) && !own.sets(*index)).collect();
         for index in &anew {
             values[*index] = None;
         }
@@ -84,7 +83,7 @@ impl<S: ConfigNamespaces> Context<S> {
             let (Some(value), Some(origin)) = (values[index].clone(), table.entries[index].rule()) else { continue };
             if !value.same(&*base[index]) {
                 let id = layers.len() as u64;
-                layers.push(Layer { id, kind: Kind::Child, origin, edit: vec![(index, value)], suspended: false });
+                layers.push(Layer::new(id, Kind::Child, origin, vec![(index, value)]));
             }
         }
         Ok(layers)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::epoch::{Epoch, Pinned};
 use super::history::{Change, HISTORY};
-use super::layer::{Before, Kind, Layer, Mode, solve};
+use super::layer::{Before, Layer, Mode, solve};
+use super::rollback::{Replaced, Undo};
 use super::turn::{Stage, Turn};
 use super::{Inner, Sources, lock};
 use crate::error::{ConfigError, Errors};
@@ -22,12 +23,14 @@ pub(super) struct State {
     pub(super) layers: Vec<Layer>,
     pub(super) next_layer: u64,
     pub(super) history: VecDeque<Change>,
+    /// What can be rolled back, oldest first.
+    pub(super) undo: VecDeque<Undo>,
 }
 
 impl State {
     pub(super) fn new(base: Arc<[Erased]>, layers: Vec<Layer>) -> Self {
         let next_layer = layers.len() as u64;
-        Self { base, layers, next_layer, history: VecDeque::new() }
+        Self { base, layers, next_layer, history: VecDeque::new(), undo: VecDeque::new() }
     }
 }
 
@@ -43,7 +46,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    fn of(state: &State, recompute: Recompute) -> Self {
+    pub(super) fn of(state: &State, recompute: Recompute) -> Self {
         let (base, layers) = (Arc::clone(&state.base), state.layers.clone());
         Self { base, layers, next_layer: state.next_layer, recompute, sources: None }
     }
@@ -61,26 +64,42 @@ pub(super) struct Terms {
     pub(super) what: String,
     /// Whether permanent overrides change, which are then handed to persistence.
     pub(super) persist: bool,
+    pub(super) past: Past,
+}
+
+/// What a change is to a rollback.
+pub(super) enum Past {
+    /// None of its business: a guard decides.
+    Passing,
+    /// It can be rolled back; it may have begun a trial.
+    Lasting { trial: Option<u64> },
+    /// This trial became an ordinary change.
+    Confirmed(u64),
+    /// This trial was never there.
+    Ended(u64),
+    /// What was before is gone for good.
+    New,
 }
 
 /// A prepared change of one context.
-struct Step<S: ConfigNamespaces> {
+pub(super) struct Step<S: ConfigNamespaces> {
     inner: Arc<Inner<S>>,
     /// Names from the context where the commit began down to this child; empty for that context itself.
-    child: String,
-    draft: Draft,
-    old: Arc<Epoch<S>>,
-    new: Arc<Epoch<S>>,
+    pub(super) child: String,
+    pub(super) draft: Draft,
+    pub(super) old: Arc<Epoch<S>>,
+    pub(super) new: Arc<Epoch<S>>,
     /// Leaves whose values differ.
-    changed: Vec<usize>,
+    pub(super) changed: Vec<usize>,
 }
 
 /// A commit that has its turn and has built the next epochs aside: it can still be dropped without a trace.
 pub(super) struct Prepared<'a, S: ConfigNamespaces, T> {
     turn: Turn<'a>,
-    steps: Vec<Step<S>>,
-    terms: Terms,
-    result: T,
+    /// Of the context where the commit began first.
+    pub(super) steps: Vec<Step<S>>,
+    pub(super) terms: Terms,
+    pub(super) result: T,
 }
 
 impl<S: ConfigNamespaces> Inner<S> {
@@ -176,7 +195,7 @@ impl<S: ConfigNamespaces> Inner<S> {
 }
 
 fn permanent(layers: &[Layer]) -> impl Iterator<Item = &Layer> {
-    layers.iter().filter(|layer| layer.kind == Kind::Permanent)
+    layers.iter().filter(|layer| layer.is_confirmed())
 }
 
 impl<S: ConfigNamespaces, T> Prepared<'_, S, T> {
@@ -189,8 +208,11 @@ impl<S: ConfigNamespaces, T> Prepared<'_, S, T> {
                 self.turn.enter(Stage::Asking(name.clone()));
                 let answer = crate::guard::catch(|| veto(&old, &new)).unwrap_or_else(Err);
                 if let Err(reason) = answer {
-                    let of = if step.child.is_empty() { "" } else { " of child context " };
-                    vetoes.push(ConfigError::new(reason).at(format!("subscriber `{name}`{of}{}", step.child)));
+                    let place = match step.child.as_str() {
+                        "" => format!("subscriber `{name}`"),
+                        child => format!("subscriber `{name}` of child context `{child}`"),
+                    };
+                    vetoes.push(ConfigError::new(reason).at(place));
                 }
             }
         }
@@ -205,7 +227,7 @@ impl<S: ConfigNamespaces, T> Prepared<'_, S, T> {
             let first = &steps[0];
             first.inner.persist(&first.draft.layers)?;
         }
-        let stored = store(steps, &terms.what);
+        let stored = store(steps, &terms);
         drop(turn);
         // Without the turn: who is woken may run at once, on this thread, and change the context.
         for inner in stored {
@@ -216,23 +238,30 @@ impl<S: ConfigNamespaces, T> Prepared<'_, S, T> {
 }
 
 /// Makes prepared steps visible. Cannot fail.
-fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, what: &str) -> Vec<Arc<Inner<S>>> {
+fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, terms: &Terms) -> Vec<Arc<Inner<S>>> {
     let mut stored = Vec::with_capacity(steps.len());
-    for Step { inner, child: _, draft, old, new, changed } in steps {
-        let change = Change::between(&inner.shared.table, &old.values, &new.values, &changed, new.number, what);
+    for Step { inner, child, draft, old, new, changed } in steps {
+        let change = Change::between(&inner.shared.table, &old.values, &new.values, &changed, new.number, &terms.what);
+        // Only where the commit began is there something to go back to; its children follow.
+        let past = if child.is_empty() { &terms.past } else { &Past::Passing };
+        let sources = inner.shared.sources();
         let mut state = lock(&inner.state);
         let base = std::mem::replace(&mut state.base, draft.base);
         let layers = std::mem::replace(&mut state.layers, draft.layers);
         state.next_layer = draft.next_layer;
         let forgotten = if state.history.len() == HISTORY { state.history.pop_front() } else { None };
+        let before = Replaced { base: &base, sources: &sources, layers: &layers };
+        let undone = state.note(&change, past, &before);
         state.history.push_back(change);
         // Still under the lock: who reads epoch and layers under it finds what belongs together.
-        let sources = draft.sources.map(|sources| std::mem::replace(&mut *lock(&inner.shared.sources), sources));
+        if let Some(sources) = draft.sources {
+            *lock(&inner.shared.sources) = sources;
+        }
         let number = new.number;
         inner.current.store(new, number);
         drop(state);
         // What is replaced holds values of the program's own types, so it goes outside the lock.
-        drop((base, layers, forgotten, sources));
+        drop((base, layers, forgotten, undone, sources));
         stored.push(inner);
     }
     stored
@@ -240,5 +269,5 @@ fn store<S: ConfigNamespaces>(steps: Vec<Step<S>>, what: &str) -> Vec<Arc<Inner<
 
 /// What history calls a change that adds a layer.
 pub(super) fn described(origin: &Origin) -> Terms {
-    Terms { mode: Mode::Refuse, what: origin.to_string(), persist: false }
+    Terms { mode: Mode::Refuse, what: origin.to_string(), persist: false, past: Past::Passing }
 }

@@ -8,7 +8,8 @@ use crate::leaf::Erased;
 use crate::schema::ConfigNamespaces;
 use crate::table::Table;
 
-/// Commits that are remembered; older ones are forgotten, so that memory is flat.
+/// Commits that are remembered, and lasting changes that can be rolled back; older ones are forgotten, so that memory is
+/// flat.
 pub(super) const HISTORY: usize = 64;
 
 /// One commit: what changed, when, and by whom.

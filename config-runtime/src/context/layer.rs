@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Shared;
+use super::trial::Term;
 use crate::error::Errors;
 use crate::facts::Facts;
 use crate::leaf::Erased;
@@ -19,6 +20,23 @@ pub(super) struct Layer {
     pub(super) edit: Vec<(usize, Erased)>,
     /// Set aside because the settings are not valid with it, after something it stood on was removed.
     pub(super) suspended: bool,
+    /// It goes unless it is confirmed.
+    pub(super) trial: Option<Term>,
+}
+
+impl Layer {
+    pub(super) fn new(id: u64, kind: Kind, origin: Origin, edit: Vec<(usize, Erased)>) -> Self {
+        Self { id, kind, origin, edit, suspended: false, trial: None }
+    }
+
+    pub(super) fn sets(&self, index: usize) -> bool {
+        self.edit.iter().any(|(set, _)| *set == index)
+    }
+
+    /// Whether it stays until replaced.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.kind == Kind::Permanent && self.trial.is_none()
+    }
 }
 
 /// Which layers lie above which: in this order, and within a kind the newest on top.
@@ -26,7 +44,7 @@ pub(super) struct Layer {
 pub(super) enum Kind {
     /// What makes a child differ from its parent.
     Child,
-    /// Stays until replaced.
+    /// Stays until replaced, unless it is on trial.
     Permanent,
     /// Ends with its guard.
     EngineWide,

@@ -8,10 +8,14 @@ mod explain;
 mod history;
 mod layer;
 mod overrides;
+mod plan;
 mod reader;
 mod reload;
+mod request;
+mod rollback;
 mod scope;
 mod subscription;
+mod trial;
 mod turn;
 
 use std::fmt;
@@ -23,10 +27,12 @@ pub use ambient::Entered;
 pub use epoch::Pinned;
 pub use history::Change;
 pub use overrides::{DroppedOverride, Override};
+pub use plan::{Plan, Planned};
 pub use reader::Reader;
 pub use reload::{Outstanding, Watch};
 pub use scope::{Scoped, ThreadOverride};
 pub use subscription::{Subscription, Update};
+pub use trial::Trial;
 
 use self::commit::State;
 use self::epoch::Epoch;

@@ -4,17 +4,17 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 
-use super::commit::{Terms, described};
+use super::commit::{Past, Terms, described};
 use super::layer::{Kind, Layer, Mode, insert};
+use super::request::{Named, Request, hot_leaves};
 use super::turn::Deferred;
 use super::{Context, Inner, lock};
 use crate::edit::{Edit, EngineWideOverride};
-use crate::error::{ConfigError, Errors};
+use crate::error::Errors;
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::resolved::check_ranges;
-use crate::schema::{Class, ConfigNamespaces};
-use crate::suggest::did_you_mean;
+use crate::schema::ConfigNamespaces;
 use crate::value::Value;
 
 impl<S: ConfigNamespaces> Context<S> {
@@ -46,7 +46,7 @@ impl<S: ConfigNamespaces> Context<S> {
             let origin = Origin::Override { layer: id, why: why.to_owned(), location };
             check_ranges(&self.0.shared.table, &edit, &origin)?;
             let terms = described(&origin);
-            insert(&mut draft.layers, Layer { id, kind: Kind::EngineWide, origin, edit, suspended: false });
+            insert(&mut draft.layers, Layer::new(id, Kind::EngineWide, origin, edit));
             Ok((id, terms))
         })?;
         Ok(Override { context: Arc::downgrade(&self.0), id })
@@ -75,15 +75,16 @@ impl<S: ConfigNamespaces> Context<S> {
         location: &'static Location<'static>,
         edit: Vec<(usize, Erased)>,
     ) -> Result<(), Errors> {
-        self.0.commit(|draft| {
-            let id = draft.number();
-            let origin = Origin::Permanent { why: why.to_owned(), location };
-            check_ranges(&self.0.shared.table, &edit, &origin)?;
-            remove_permanent(&mut draft.layers, |index| edit.iter().any(|(new, _)| *new == index));
-            let terms = Terms { persist: true, ..described(&origin) };
-            insert(&mut draft.layers, Layer { id, kind: Kind::Permanent, origin, edit, suspended: false });
-            Ok(((), terms))
-        })
+        let origin = Origin::Permanent { why: why.to_owned(), location };
+        self.make(&Request::Set { origin, edit, term: None })
+    }
+
+    /// Makes a lasting change. Nothing to do is no error and makes no epoch.
+    pub(super) fn make(&self, request: &Request) -> Result<(), Errors> {
+        match self.0.commit(|draft| request.draft(&self.0, draft)) {
+            Err(errors) if errors.is_empty() => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     /// Permanent overrides of leaves named by path and value as text, for admin surfaces; all or none.
@@ -110,17 +111,9 @@ impl<S: ConfigNamespaces> Context<S> {
     #[track_caller]
     pub fn override_by_name(&self, why: &str, values: &[(&str, &str)]) -> Result<(), Errors> {
         let location = Location::caller();
-        let table = &self.0.shared.table;
-        let mut errors = Errors::default();
-        let mut edit = Vec::new();
-        for (path, text) in values {
-            match self.hot_leaf(path).and_then(|index| Ok((index, table.entries[index].parse_text(text)?))) {
-                Ok(set) => edit.push(set),
-                Err(error) => errors.push(error.at(why)),
-            }
-        }
-        errors.check(())?;
-        self.push_permanent(why, location, edit)
+        let named = Named::parse(&self.0.shared.table, why, values);
+        named.refused.check(())?;
+        self.push_permanent(why, location, named.edit)
     }
 
     /// Takes permanent overrides of these leaves back: what the sources said holds again.
@@ -128,40 +121,8 @@ impl<S: ConfigNamespaces> Context<S> {
     /// # Errors
     /// An unknown path, or the settings are not valid without them.
     pub fn end_permanent(&self, why: &str, paths: &[&str]) -> Result<(), Errors> {
-        let mut errors = Errors::default();
-        let mut ended = Vec::new();
-        for path in paths {
-            match self.hot_leaf(path) {
-                Ok(index) => ended.push(index),
-                Err(error) => errors.push(error.at(why)),
-            }
-        }
-        errors.check(())?;
-        let is_set = lock(&self.0.state)
-            .layers
-            .iter()
-            .any(|layer| layer.kind == Kind::Permanent && layer.edit.iter().any(|(index, _)| ended.contains(index)));
-        if !is_set {
-            return Ok(());
-        }
-        self.0.commit(|draft| {
-            remove_permanent(&mut draft.layers, |index| ended.contains(&index));
-            let what = format!("end of permanent overrides \"{why}\"");
-            Ok(((), Terms { mode: Mode::Refuse, what, persist: true }))
-        })
-    }
-
-    /// The leaf with this path, if it may change.
-    fn hot_leaf(&self, path: &str) -> Result<usize, ConfigError> {
-        let table = &self.0.shared.table;
-        let Some(index) = table.index(path) else {
-            let hint = did_you_mean(path, table.settable_paths());
-            return Err(ConfigError::new(format!("no setting is called `{path}`")).hint(hint));
-        };
-        match table.entries[index].info.class {
-            Class::Hot => Ok(index),
-            class => Err(ConfigError::new(format!("cannot change while the program runs: it is `{class}`")).leaf(path)),
-        }
+        let leaves = hot_leaves(&self.0.shared.table, why, paths)?;
+        self.make(&Request::End { why: why.to_owned(), leaves })
     }
 
     /// Has all permanent overrides handed to `persist` before a new one becomes visible; an error refuses it.
@@ -174,14 +135,6 @@ impl<S: ConfigNamespaces> Context<S> {
     ) {
         *lock(&self.0.shared.persist) = Some(Arc::new(persist));
     }
-}
-
-/// Takes the leaves for which `ended` holds out of the permanent layers.
-fn remove_permanent(layers: &mut Vec<Layer>, ended: impl Fn(usize) -> bool) {
-    for layer in layers.iter_mut().filter(|layer| layer.kind == Kind::Permanent) {
-        layer.edit.retain(|(index, _)| !ended(*index));
-    }
-    layers.retain(|layer| layer.kind != Kind::Permanent || !layer.edit.is_empty());
 }
 
 /// The changes that setters collected.
@@ -222,7 +175,15 @@ impl<S: ConfigNamespaces> Drop for Override<S> {
             };
             let layer = draft.layers.remove(position);
             // Removal always succeeds: what is no longer valid without this layer is suspended.
-            Ok(((), Terms { mode: Mode::Suspend, what: format!("end of {}", layer.origin), persist: false }))
+            Ok((
+                (),
+                Terms {
+                    mode: Mode::Suspend,
+                    what: format!("end of {}", layer.origin),
+                    persist: false,
+                    past: Past::Passing,
+                },
+            ))
         });
         // The error only says that there was no layer to remove.
         drop(removed);

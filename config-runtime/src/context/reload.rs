@@ -8,13 +8,13 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::commit::Terms;
+use super::commit::{Past, Terms};
 use super::layer::{Kind, Mode};
 use super::{Context, DroppedOverride, Inner, Sources, lock};
 use crate::error::{ConfigError, Errors};
 use crate::loader::Loader;
 use crate::resolved::Resolved;
-use crate::schema::{Class, ConfigNamespaces};
+use crate::schema::ConfigNamespaces;
 use crate::table::Recompute;
 
 /// What a republish does with the overrides in force.
@@ -51,10 +51,8 @@ impl<S: ConfigNamespaces> Context<S> {
             draft.base = values;
             draft.recompute = Recompute::Publish;
             draft.sources = Some(sources);
-            Ok((
-                dropped,
-                Terms { mode: Mode::Refuse, what: "republish".to_owned(), persist: outstanding == Outstanding::Drop },
-            ))
+            let (what, persist) = ("republish".to_owned(), outstanding == Outstanding::Drop);
+            Ok((dropped, Terms { mode: Mode::Refuse, what, persist, past: Past::New }))
         })
     }
 
@@ -67,50 +65,23 @@ impl<S: ConfigNamespaces> Context<S> {
     /// Anything wrong in any source, every changed leaf that needs a restart, or a veto. Nothing has changed then.
     pub fn reload(&self, loader: &Loader<S>) -> Result<Vec<&'static str>, Errors> {
         self.refuse_child("reload")?;
-        let shared = &self.0.shared;
-        let before = shared.sources();
-        let resolved = loader.clone().facts(before.facts.clone()).resolve()?;
-        let Resolved { record, facts, values, declared } = resolved.with_declared(before.declared.clone())?;
-        let gone = record.absent.iter().filter(|file| before.files.contains(file));
-        let mut errors = Errors::default();
-        errors.extend(gone.map(|file| {
-            let hint = "a file that is to set nothing holds a comment or `{}`".to_owned();
-            ConfigError::new("this file was read before and is gone").at(file.display()).hint(Some(hint))
-        }));
-        errors.check(())?;
-        let sources = Arc::new(Sources::of(record, facts, declared));
-        let table = &shared.table;
+        let request = self.read_again(loader)?;
+        let table = &self.0.shared.table;
         let result = self.0.commit(|draft| {
             let mut errors = Errors::default();
-            let mut changed = Vec::new();
-            for index in table.changed(&draft.base, &values) {
-                let info = table.entries[index].info;
-                match info.class {
-                    Class::Derived => {}
-                    Class::Hot => changed.push(info.path),
-                    class @ (Class::Launch | Class::LoadTime) => {
-                        let (old, new) = (draft.base[index].to_value(), values[index].to_value());
-                        let problem = format!("changed from {old} to {new}, which needs a restart (it is `{class}`)");
-                        errors.push(ConfigError::new(problem).at("reload").leaf(info.path));
-                    }
-                }
-            }
+            errors.extend(request.fixed(table, &draft.base).into_iter().map(|fixed| fixed.error));
             errors.check(())?;
-            if changed.is_empty() {
-                return Err(Errors::default());
-            }
-            draft.base = values;
-            draft.sources = Some(sources);
-            Ok((changed, Terms { mode: Mode::Refuse, what: "reload".to_owned(), persist: false }))
+            request.draft(&self.0, draft)
         });
         match result {
             // Nothing to do is no error and makes no epoch.
             Err(errors) if errors.is_empty() => Ok(Vec::new()),
-            other => other,
+            Err(errors) => Err(errors),
+            Ok(changed) => Ok(changed.into_iter().map(|index| table.entries[index].info.path).collect()),
         }
     }
 
-    fn refuse_child(&self, act: &str) -> Result<(), Errors> {
+    pub(super) fn refuse_child(&self, act: &str) -> Result<(), Errors> {
         if lock(&self.0.state).layers.iter().any(|layer| layer.kind == Kind::Child) {
             let problem = format!("a child context follows its parent; {act} the parent");
             return Err(ConfigError::new(problem).into());

@@ -212,7 +212,7 @@ impl<S: ConfigNamespaces> Context<S> {
         let origin = Origin::Scope { why: why.to_owned(), location };
         let shared = &self.0.shared;
         check_ranges(&shared.table, &edit, &origin)?;
-        let layer = Layer { id, kind: Kind::Scope, origin, edit, suspended: false };
+        let layer = Layer::new(id, Kind::Scope, origin, edit);
         let below = self.pinned();
         let facts = &shared.sources().facts;
         solve(shared, &before(&below.0, facts), &mut [layer.clone()], Mode::Refuse, Recompute::Live)?;

@@ -60,11 +60,21 @@ impl Fixture {
 
     /// Status and body.
     fn request(&self, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
+        self.send(method, path, token, "")
+    }
+
+    /// What an admin asks for.
+    fn post(&self, path: &str, body: &str) -> (u16, String) {
+        self.send("POST", path, Some("hunter2"), body)
+    }
+
+    fn send(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{token}\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{token}{length}\r\n");
+        stream.write_all((head + body).as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -158,4 +168,83 @@ fn settings_are_shown_and_explained_without_secrets() {
     for path in ["/config", "/config/explain/admin.token"] {
         assert!(!fixture.get(path).1.contains("hunter2"), "{path}");
     }
+}
+
+#[test]
+fn an_admin_plans_sets_confirms_and_rolls_back() {
+    let fixture = Fixture::start("1h");
+    let pages = |text: &str| assert_eq!(fixture.get("/").1, text);
+    for path in ["/config/plan", "/config/set", "/config/confirm/0", "/config/rollback/1"] {
+        assert_eq!(fixture.send("POST", path, Some("hunter3"), "page.times=2").0, 401, "{path}");
+    }
+    // A plan changes nothing, and says why it would be refused.
+    let (status, plan) = fixture.post("/config/plan", "page.times=2\npage.greeting = bye \n\n");
+    assert_eq!((status, plan.as_str()), (200, "page.greeting: \"hello\" -> \"bye\"\npage.times: 1 -> 2\n"));
+    let (status, plan) = fixture.post("/config/plan", "page.times=11\nhttp.listen=127.0.0.1:1\npage.tims=2\n");
+    assert_eq!(status, 200);
+    assert!(
+        plan.contains("needs a restart: http.listen: ") && plan.contains("page.times: 11 is outside 1..=10"),
+        "{plan}"
+    );
+    assert!(plan.contains("no setting is called `page.tims`; did you mean `page.times`?"), "{plan}");
+    pages("hello\n");
+    // Set for good, until confirmed, and confirmed.
+    assert_eq!(fixture.post("/config/set", "page.times=2"), (200, "epoch 1: set\n".to_owned()));
+    pages("hello\nhello\n");
+    let (status, text) = fixture.post("/config/set?confirm_within=1h", "page.greeting=bye");
+    assert_eq!(status, 200);
+    assert!(text.starts_with("epoch 2: page.greeting, until confirmed: POST /config/confirm/1 within 3600s"), "{text}");
+    pages("bye\nbye\n");
+    assert_eq!(fixture.post("/config/confirm/1", ""), (200, "trial 1 stays\n".to_owned()));
+    let (status, text) = fixture.post("/config/confirm/1", "");
+    assert!(status == 409 && text.contains("there is no trial 1 to confirm"), "{text}");
+    let (_, chain) = fixture.get("/config/explain/page.greeting");
+    assert!(chain.contains("> permanent override \"POST /config/set\""), "{chain}");
+    // Not confirmed in time: it goes by itself, and the page follows.
+    assert_eq!(fixture.post("/config/set?confirm_within=1ms", "page.greeting=oops").0, 200);
+    fixture.wait_for_page("bye\nbye\n");
+    // Back.
+    assert_eq!(fixture.post("/config/rollback/1", "").0, 200);
+    pages("hello\nhello\n");
+    assert_eq!(fixture.post("/config/rollback/3", "").0, 200);
+    pages("hello\n");
+    let (status, text) = fixture.post("/config/rollback/99", "");
+    assert!(status == 409 && text.contains("can be rolled back"), "{text}");
+    // Asked wrongly.
+    for (path, body) in [
+        ("/config/set", ""),
+        ("/config/set", "page.times"),
+        ("/config/set?confirm_within=soon", "page.times=2"),
+        ("/config/set?confirm_wihtin=1h", "page.times=2"),
+        ("/config/rollback/some", ""),
+    ] {
+        assert_eq!(fixture.post(path, body).0, 400, "{path} {body}");
+    }
+    assert_eq!(fixture.post("/config/set", "page.times=0").0, 409);
+    pages("hello\n");
+}
+
+#[test]
+fn the_token_can_be_changed_and_no_answer_shows_it() {
+    let fixture = Fixture::start("1h");
+    let mut answers = vec![
+        fixture.post("/config/plan", "admin.token=hunter4"),
+        fixture.post("/config/set?confirm_within=1h", "admin.token=hunter4"),
+    ];
+    assert_eq!(answers[0].1, "admin.token: \"<redacted>\" -> \"<redacted>\"\n");
+    let (status, text) = fixture.post("/config/confirm/0", "");
+    assert_eq!(status, 401, "the old one is no good any more: {text}");
+    let post = |path: &str, body: &str| fixture.send("POST", path, Some("hunter4"), body);
+    answers.extend([
+        post("/config/confirm/0", ""),
+        post("/config/set", "admin.token hunter5"),
+        post("/config/set", "admin.tokn=hunter5"),
+        post("/config/plan", "admin.token=hunter5\nadmin.token=hunter6"),
+        fixture.get("/config"),
+        fixture.get("/config/explain/admin.token"),
+    ]);
+    assert_eq!(answers[2].0, 200);
+    answers.push(post("/config/rollback/1", ""));
+    assert_eq!(fixture.post("/config/plan", "page.times=1").0, 200, "the old one again");
+    assert!(!format!("{answers:?}").contains("hunter"), "{answers:?}");
 }
