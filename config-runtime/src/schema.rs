@@ -10,6 +10,7 @@ use crate::fingerprint::{Reads, Recording};
 use crate::leaf::{AnyLeaf, Erased, Fault, Leaf, Shape};
 use crate::loader::Loader;
 use crate::reader::Inputs;
+use crate::resolved::Resolved;
 use crate::role::Role;
 use crate::value::Value;
 
@@ -447,38 +448,49 @@ pub trait ConfigNamespaces: Sized + 'static {
     /// # Errors
     /// Everything wrong in any source, together.
     fn load_for_reload() -> Result<(Context<Self>, Loader<Self>), Errors> {
-        Self::load_after_bootstrap(|_, loader| loader)
+        // Without a bootstrap phase, whose faults would come before those of files.
+        let loader = Loader::of_process();
+        let resolved = loader.resolve();
+        publish_loaded(loader, resolved)
     }
 
     /// The same for a program that has to know its [bootstrap](crate::Early) leaves first: `prepare` is given them and
     /// the loader, and gives the loader back, with a file that one of them names, say.
     ///
+    /// ```no_run
+    /// use kitbag::ConfigNamespaces;
+    ///
+    /// /// Thumbnail service.
+    /// #[derive(ConfigNamespaces)]
+    /// #[config(env = "THUMB")]
+    /// struct Args {
+    ///     /// Where the service keeps its files.
+    ///     #[config(ns = "service", default = "/var/lib/thumb", bootstrap)]
+    ///     home: std::path::PathBuf,
+    /// }
+    /// fn main() -> Result<(), kitbag::Errors> {
+    ///     let (cfg, loader) = Args::load_after_bootstrap(|early, loader| {
+    ///         loader.file(early.get(Args::keys().service.home).join("thumb.toml"))
+    ///     })?;
+    ///     println!("{}", cfg.pin().service().home().display());
+    ///     cfg.reload(&loader)?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Errors
-    /// Everything wrong in any source, together.
+    /// If a bootstrap leaf is at fault, everything wrong in environment and flags; else everything wrong in any source.
     fn load_after_bootstrap(
         prepare: impl FnOnce(&Early<Self>, Loader<Self>) -> Loader<Self>,
     ) -> Result<(Context<Self>, Loader<Self>), Errors> {
         let loader = Loader::of_process();
-        let (loader, resolved) = match loader.bootstrap() {
+        match loader.bootstrap() {
             Ok(early) => {
                 let loader = prepare(&early, loader);
                 let resolved = loader.resolve();
-                (loader, resolved)
+                publish_loaded(loader, resolved)
             }
-            Err(errors) => (loader, Err(errors)),
-        };
-        match resolved {
-            Err(errors) if errors.is_help() => {
-                print!("{errors}");
-                std::process::exit(0)
-            }
-            Err(errors) => Err(errors),
-            Ok(resolved) => {
-                for warning in resolved.warnings() {
-                    eprintln!("warning: {warning}");
-                }
-                Ok((resolved.publish(), loader))
-            }
+            Err(errors) => publish_loaded(loader, Err(errors)),
         }
     }
 
@@ -503,6 +515,26 @@ pub trait ConfigNamespaces: Sized + 'static {
         match crate::test_kit::context(set) {
             Ok(context) => context,
             Err(errors) => panic!("test settings are not valid: {errors}"),
+        }
+    }
+}
+
+/// Publishes what a program has loaded, and tells of its warnings; shows the help and ends the process if it was asked for.
+fn publish_loaded<S: ConfigNamespaces>(
+    loader: Loader<S>,
+    resolved: Result<Resolved<S>, Errors>,
+) -> Result<(Context<S>, Loader<S>), Errors> {
+    match resolved {
+        Err(errors) if errors.is_help() => {
+            print!("{errors}");
+            std::process::exit(0)
+        }
+        Err(errors) => Err(errors),
+        Ok(resolved) => {
+            for warning in resolved.warnings() {
+                eprintln!("warning: {warning}");
+            }
+            Ok((resolved.publish(), loader))
         }
     }
 }
