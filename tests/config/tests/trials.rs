@@ -62,11 +62,11 @@ fn an_unconfirmed_change_goes_and_what_it_lay_over_shows_again() {
     // What is changed meanwhile stays.
     cfg.override_permanently("else", |o| o.service().temperature(1.0)).unwrap();
     assert_eq!(cfg.end_trials(at(60)), [trial]);
+    assert_eq!(lasting(&cfg), ["200", "permanent"], "a trial that is over is nothing to go back over");
     assert_eq!((chunk(&cfg), title(&cfg), *cfg.pin().service().temperature()), (200, "thumbs".to_owned(), 1.0));
     assert!(cfg.trials().is_empty() && cfg.end_trials(at(61)).is_empty());
     let last = cfg.history().pop().unwrap();
     assert!(last.what().starts_with("end of trial ") && last.what().contains("\"admin\""), "{last}");
-    assert_eq!(lasting(&cfg), ["200", "permanent"], "a trial that is over is nothing to go back over");
 }
 
 #[test]
