@@ -83,19 +83,11 @@ impl ::kitbag::Bag for PoolBag {
     };
     fn build(values: &[::kitbag::__private::Erased]) -> Self {
         Self {
-            queue: ::kitbag::__private::take::<usize>(values, 0usize),
+            queue: <usize as ::kitbag::Leaf>::take(values, 0usize),
         }
     }
-    fn read(
-        &self,
-        index: usize,
-    ) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
+    fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
         match index {
-            0usize => {
-                ::core::option::Option::Some(
-                    ::kitbag::__private::any::<usize>(&self.queue),
-                )
-            }
             _ => ::core::option::Option::None,
         }
     }
@@ -158,12 +150,9 @@ impl ::kitbag::__private::Bags for ArgsBags {
             >(values, 0usize, previous.map(|(bags, old)| (&bags.pool, old))),
         }
     }
-    fn read(
-        &self,
-        index: usize,
-    ) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
+    fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
         let offset = 0usize;
-        if (offset..offset + <PoolBag as ::kitbag::Bag>::INFO.len()).contains(&index) {
+        if (offset..offset + <PoolBag as ::kitbag::Bag>::LEN).contains(&index) {
             return ::kitbag::Bag::read(&*self.pool, index - offset);
         }
         ::core::option::Option::None
@@ -296,6 +285,10 @@ impl ::kitbag::ConfigNamespaces for Args {
     type Setters<F> = ArgsSetters<F>;
     type Keys = ArgsKeys;
     type Recording = ArgsRecording;
+    #[inline(never)]
+    fn schema() -> &'static ::kitbag::NamespaceInfo {
+        &<Self as ::kitbag::ConfigNamespaces>::SCHEMA
+    }
     fn keys() -> ArgsKeys {
         ArgsKeys {
             pool: PoolKeys::at(0usize),

@@ -94,10 +94,15 @@ impl ::kitbag::Bag for PoolBag {
                 start: ::kitbag::Start::Computed(::kitbag::Computation {
                     function: "Facts::cpus",
                     inputs: &[],
-                    run: |__kitbag_inputs| {
-                        ::kitbag::__private::erase::<
-                            usize,
-                        >(Facts::cpus(__kitbag_inputs.facts()))
+                    run: {
+                        fn __kitbag_run(
+                            __kitbag_inputs: &::kitbag::__private::Inputs<'_>,
+                        ) -> ::kitbag::__private::Erased {
+                            ::kitbag::__private::erase::<
+                                usize,
+                            >(Facts::cpus(__kitbag_inputs.facts()))
+                        }
+                        __kitbag_run
                     },
                     oracle: ::core::option::Option::None,
                     cases: &[],
@@ -134,9 +139,14 @@ impl ::kitbag::Bag for PoolBag {
                 bootstrap: false,
                 secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>()
-                    .in_range(|value| ::kitbag::__private::in_range::<
-                        usize,
-                    >(value, &(1..=4096))),
+                    .in_range({
+                        fn __kitbag_function(
+                            value: &::kitbag::__private::Erased,
+                        ) -> bool {
+                            ::kitbag::__private::in_range::<usize>(value, &(1..=4096))
+                        }
+                        __kitbag_function
+                    }),
             },
             ::kitbag::LeafInfo {
                 name: "capacity",
@@ -149,35 +159,45 @@ impl ::kitbag::Bag for PoolBag {
                 start: ::kitbag::Start::Computed(::kitbag::Computation {
                     function: "capacity",
                     inputs: &["pool.workers", "pool.queue"],
-                    run: |__kitbag_inputs| {
-                        let __kitbag_keys = <Args as ::kitbag::ConfigNamespaces>::keys();
-                        ::kitbag::__private::erase::<
-                            usize,
-                        >(
-                            capacity(
-                                __kitbag_inputs.get(__kitbag_keys.pool.workers),
-                                __kitbag_inputs.get(__kitbag_keys.pool.queue),
-                            ),
-                        )
+                    run: {
+                        fn __kitbag_run(
+                            __kitbag_inputs: &::kitbag::__private::Inputs<'_>,
+                        ) -> ::kitbag::__private::Erased {
+                            let __kitbag_keys = <Args as ::kitbag::ConfigNamespaces>::keys();
+                            ::kitbag::__private::erase::<
+                                usize,
+                            >(
+                                capacity(
+                                    __kitbag_inputs.get(__kitbag_keys.pool.workers),
+                                    __kitbag_inputs.get(__kitbag_keys.pool.queue),
+                                ),
+                            )
+                        }
+                        __kitbag_run
                     },
-                    oracle: ::core::option::Option::Some(|__kitbag_inputs| {
-                        let __kitbag_keys = <Args as ::kitbag::ConfigNamespaces>::keys();
-                        ::kitbag::__private::erase::<
-                            usize,
-                        >(
-                            capacity(
-                                ::kitbag::__private::argument(
-                                    __kitbag_inputs,
-                                    0usize,
-                                    __kitbag_keys.pool.workers,
+                    oracle: ::core::option::Option::Some({
+                        fn __kitbag_run(
+                            __kitbag_inputs: &[::kitbag::__private::Erased],
+                        ) -> ::kitbag::__private::Erased {
+                            let __kitbag_keys = <Args as ::kitbag::ConfigNamespaces>::keys();
+                            ::kitbag::__private::erase::<
+                                usize,
+                            >(
+                                capacity(
+                                    ::kitbag::__private::argument(
+                                        __kitbag_inputs,
+                                        0usize,
+                                        __kitbag_keys.pool.workers,
+                                    ),
+                                    ::kitbag::__private::argument(
+                                        __kitbag_inputs,
+                                        1usize,
+                                        __kitbag_keys.pool.queue,
+                                    ),
                                 ),
-                                ::kitbag::__private::argument(
-                                    __kitbag_inputs,
-                                    1usize,
-                                    __kitbag_keys.pool.queue,
-                                ),
-                            ),
-                        )
+                            )
+                        }
+                        __kitbag_run
                     }),
                     cases: &[],
                     twin: ::core::option::Option::None,
@@ -200,29 +220,16 @@ impl ::kitbag::Bag for PoolBag {
     };
     fn build(values: &[::kitbag::__private::Erased]) -> Self {
         Self {
-            workers: ::kitbag::__private::take::<usize>(values, 0usize),
-            queue: ::kitbag::__private::take::<usize>(values, 1usize),
-            capacity: ::kitbag::__private::take::<usize>(values, 2usize),
+            workers: <usize as ::kitbag::Leaf>::take(values, 0usize),
+            queue: <usize as ::kitbag::Leaf>::take(values, 1usize),
+            capacity: <usize as ::kitbag::Leaf>::take(values, 2usize),
         }
     }
-    fn read(
-        &self,
-        index: usize,
-    ) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
+    fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
         match index {
-            0usize => {
-                ::core::option::Option::Some(
-                    ::kitbag::__private::any::<usize>(&self.workers),
-                )
-            }
-            1usize => {
-                ::core::option::Option::Some(
-                    ::kitbag::__private::any::<usize>(&self.queue),
-                )
-            }
             2usize => {
                 ::core::option::Option::Some(
-                    ::kitbag::__private::any::<usize>(self.capacity().into_ref()),
+                    ::kitbag::__private::erase_copy::<usize>(self.capacity().into_ref()),
                 )
             }
             _ => ::core::option::Option::None,
@@ -300,12 +307,9 @@ impl ::kitbag::__private::Bags for ArgsBags {
             >(values, 0usize, previous.map(|(bags, old)| (&bags.pool, old))),
         }
     }
-    fn read(
-        &self,
-        index: usize,
-    ) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
+    fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
         let offset = 0usize;
-        if (offset..offset + <PoolBag as ::kitbag::Bag>::INFO.len()).contains(&index) {
+        if (offset..offset + <PoolBag as ::kitbag::Bag>::LEN).contains(&index) {
             return ::kitbag::Bag::read(&*self.pool, index - offset);
         }
         ::core::option::Option::None
@@ -440,6 +444,10 @@ impl ::kitbag::ConfigNamespaces for Args {
     type Setters<F> = ArgsSetters<F>;
     type Keys = ArgsKeys;
     type Recording = ArgsRecording;
+    #[inline(never)]
+    fn schema() -> &'static ::kitbag::NamespaceInfo {
+        &<Self as ::kitbag::ConfigNamespaces>::SCHEMA
+    }
     fn keys() -> ArgsKeys {
         ArgsKeys {
             pool: PoolKeys::at(0usize),

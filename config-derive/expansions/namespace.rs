@@ -99,27 +99,18 @@ impl ::kitbag::Bag for ExecBag {
     };
     fn build(values: &[::kitbag::__private::Erased]) -> Self {
         Self {
-            device: ::kitbag::__private::take::<String>(values, 0usize),
+            device: <String as ::kitbag::Leaf>::take(values, 0usize),
             kernel: <<Kernel as ::kitbag::Namespace>::Bag as ::kitbag::Bag>::build(
                 &values[1usize..],
             ),
         }
     }
-    fn read(
-        &self,
-        index: usize,
-    ) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
+    fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
         match index {
-            0usize => {
-                ::core::option::Option::Some(
-                    ::kitbag::__private::any::<String>(&self.device),
-                )
-            }
             _ => {
                 let offset = 1usize;
                 if (offset..offset
-                    + <<Kernel as ::kitbag::Namespace>::Bag as ::kitbag::Bag>::INFO
-                        .len())
+                    + <<Kernel as ::kitbag::Namespace>::Bag as ::kitbag::Bag>::LEN)
                     .contains(&index)
                 {
                     return ::kitbag::Bag::read(&self.kernel, index - offset);

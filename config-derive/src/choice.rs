@@ -43,64 +43,25 @@ pub(crate) fn config_choice(input: &DeriveInput) -> TokenStream {
         return errors.write_errors();
     }
     let ident = &input.ident;
-    let list = spellings.iter().map(|spelling| format!("`{spelling}`")).collect::<Vec<_>>().join(", ");
-    let expected = if spellings.len() == 1 { list } else { format!("one of {list}") };
+    let positions = if data.variants.iter().any(|variant| variant.discriminant.is_some()) {
+        let positions = 0..variants.len();
+        quote!(match self { #(Self::#variants => #positions,)* })
+    } else {
+        quote!(self as usize)
+    };
     quote! {
         #[automatically_derived]
         impl ::kitbag::Choice for #ident {
             const NAMES: &'static [&'static str] = &[#(#spellings),*];
             const VARIANTS: &'static [Self] = &[#(Self::#variants),*];
+            const OPTIONAL_VARIANTS: &'static [::core::option::Option<Self>] = &[
+                ::core::option::Option::None,
+                #(::core::option::Option::Some(Self::#variants)),*
+            ];
 
             #[inline]
-            fn name(self) -> &'static str {
-                match self {
-                    #(Self::#variants => #spellings,)*
-                }
-            }
-        }
-
-        #[automatically_derived]
-        impl ::kitbag::Leaf for #ident {
-            type Read<'a> = Self;
-
-            #[inline]
-            fn read(&self) -> Self {
-                *self
-            }
-
-            #[inline]
-            fn expected() -> ::std::string::String {
-                ::std::string::String::from(#expected)
-            }
-
-            #[inline]
-            fn from_text(text: &str) -> ::core::option::Option<Self> {
-                match ::kitbag::__private::choice(<Self as ::kitbag::Choice>::NAMES, text) {
-                    ::core::option::Option::Some(index) => {
-                        ::core::option::Option::Some(<Self as ::kitbag::Choice>::VARIANTS[index])
-                    }
-                    ::core::option::Option::None => ::core::option::Option::None,
-                }
-            }
-
-            #[inline]
-            fn from_value(value: &::kitbag::Value) -> ::core::option::Option<Self> {
-                match ::kitbag::__private::choice_of_value(<Self as ::kitbag::Choice>::NAMES, value) {
-                    ::core::option::Option::Some(index) => {
-                        ::core::option::Option::Some(<Self as ::kitbag::Choice>::VARIANTS[index])
-                    }
-                    ::core::option::Option::None => ::core::option::Option::None,
-                }
-            }
-
-            #[inline]
-            fn to_value(&self) -> ::kitbag::Value {
-                ::kitbag::__private::choice_value(::kitbag::Choice::name(*self))
-            }
-
-            #[inline]
-            fn choices() -> ::core::option::Option<&'static [&'static str]> {
-                ::core::option::Option::Some(<Self as ::kitbag::Choice>::NAMES)
+            fn position(self) -> usize {
+                #positions
             }
         }
     }

@@ -66,29 +66,26 @@ pub mod __private {
     pub use crate::check::{Message, misplaced, whole_schema};
     pub use crate::edit::Edit;
     pub use crate::fingerprint::Reads;
-    pub use crate::leaf::{AnyLeaf, Erased, erase, reveal};
+    pub use crate::leaf::{AnyLeaf, Erased, LeafType, erase, reveal};
     pub use crate::reader::{Inputs, argument};
     pub use crate::schema::{Bags, Case, LeafOps};
     pub use crate::test_kit::check_derived_values;
 
-    use crate::{Bag, Leaf, Value};
-
-    /// The typed value of a leaf, copied out of the flat values.
-    #[must_use]
-    pub fn take<T: Leaf>(values: &[Erased], index: usize) -> T {
-        reveal::<T>(&values[index]).clone()
-    }
+    use crate::{Bag, Leaf};
 
     /// The bag whose leaves start at `offset`: the previous one if none of them changed.
     #[must_use]
     pub fn rebuild<B: Bag>(values: &[Erased], offset: usize, previous: Option<(&Arc<B>, &[Erased])>) -> Arc<B> {
-        let leaves = offset..offset + B::INFO.len();
-        if let Some((bag, old)) = previous
-            && leaves.clone().all(|index| Arc::ptr_eq(&values[index], &old[index]))
-        {
-            return Arc::clone(bag);
+        let leaves = offset..offset + B::LEN;
+        match previous {
+            Some((bag, old)) if are_same(&values[leaves.clone()], &old[leaves.clone()]) => Arc::clone(bag),
+            _ => Arc::new(B::build(&values[leaves])),
         }
-        Arc::new(B::build(&values[leaves]))
+    }
+
+    /// Not generic, so that it is not compiled for every bag.
+    fn are_same(values: &[Erased], old: &[Erased]) -> bool {
+        values.iter().zip(old).all(|(value, old)| Arc::ptr_eq(value, old))
     }
 
     /// The value as one of the leaf that the key names; a value of another type does not compile.
@@ -110,29 +107,8 @@ pub mod __private {
 
     /// A leaf's value without its type.
     #[must_use]
-    pub fn any<T: Leaf>(value: &T) -> &dyn AnyLeaf {
-        value
-    }
-
-    /// Where in the list of a choice's spellings a text stands.
-    #[must_use]
-    pub fn choice(names: &[&str], text: &str) -> Option<usize> {
-        names.iter().position(|name| *name == text)
-    }
-
-    /// The same for a file's value.
-    #[must_use]
-    pub fn choice_of_value(names: &[&str], value: &Value) -> Option<usize> {
-        match value {
-            Value::Text(text) => choice(names, text),
-            _ => None,
-        }
-    }
-
-    /// A choice's spelling as a value.
-    #[must_use]
-    pub fn choice_value(name: &str) -> Value {
-        Value::Text(name.to_owned())
+    pub fn erase_copy<T: Leaf>(value: &T) -> Erased {
+        erase(value.clone())
     }
 
     /// A leaf type that has an order, so that a range can be declared for it; an unset `Option` is in every range.

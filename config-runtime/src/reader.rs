@@ -33,12 +33,17 @@ impl<'a> Inputs<'a> {
     /// If the leaf has no value yet, which the order of evaluation rules out.
     #[must_use]
     pub fn get<S, T: Leaf, P>(&self, key: Key<S, T, P>) -> T::Read<'a> {
-        let index = self.offset + key.index();
+        reveal::<T>(self.value(key.index())).read()
+    }
+
+    /// Not generic, so that it is not compiled for every type of input.
+    fn value(&self, key: usize) -> &'a Erased {
+        let index = self.offset + key;
         self.read.borrow_mut().push(index);
         match self.values {
-            Values::Settled(values) => reveal::<T>(&values[index]).read(),
+            Values::Settled(values) => &values[index],
             Values::Partial(values) => match &values[index] {
-                Some(value) => reveal::<T>(value).read(),
+                Some(value) => value,
                 None => panic!("fault in kitbag: leaf {index} is read before it has a value"),
             },
         }

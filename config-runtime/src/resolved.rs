@@ -157,7 +157,7 @@ pub(crate) fn initial(table: &Table, index: usize) -> Result<Option<Erased>, Con
             entry.check_range(&value).map_err(fault)?;
             Ok(Some(value))
         }
-        Start::Required => Ok((entry.info.ops.when_absent)()),
+        Start::Required => Ok(entry.info.ops.ty.when_absent()),
         Start::Computed(_) => Ok(None),
     }
 }

@@ -7,7 +7,7 @@ use crate::context::{Context, Pinned};
 use crate::edit::{Edit, TestKit};
 use crate::error::Errors;
 use crate::fingerprint::{Reads, Recording};
-use crate::leaf::{AnyLeaf, Erased, Fault, Leaf, Shape};
+use crate::leaf::{Erased, Leaf, LeafType};
 use crate::loader::Loader;
 use crate::reader::Inputs;
 use crate::resolved::Resolved;
@@ -193,16 +193,7 @@ pub(crate) type Check = fn(&Erased) -> Result<(), String>;
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct LeafOps {
-    pub expected: fn() -> String,
-    pub from_text: fn(&str) -> Option<Erased>,
-    pub from_value: fn(&Value) -> Option<Erased>,
-    pub when_absent: fn() -> Option<Erased>,
-    pub choices: fn() -> Option<&'static [&'static str]>,
-    pub is_switch: fn() -> bool,
-    pub shape: fn() -> Shape,
-    pub samples: fn() -> Vec<String>,
-    pub is_secret: fn() -> bool,
-    pub faults: fn(&Value) -> Vec<Fault>,
+    pub ty: &'static LeafType,
     /// The leaf's own check.
     pub(crate) validate: Option<Check>,
     /// Whether a value lies in the declared range.
@@ -213,20 +204,7 @@ impl LeafOps {
     /// The operations of a leaf of type `T`.
     #[must_use]
     pub const fn of<T: Leaf>() -> Self {
-        Self {
-            expected: T::expected,
-            from_text: from_text::<T>,
-            from_value: from_value::<T>,
-            when_absent: when_absent::<T>,
-            choices: T::choices,
-            is_switch: T::is_switch,
-            shape: T::shape,
-            samples: T::samples,
-            is_secret: T::is_secret,
-            faults: T::faults,
-            validate: None,
-            in_range: None,
-        }
+        Self { ty: T::TYPE, validate: None, in_range: None }
     }
 
     /// With a check of its own.
@@ -244,42 +222,21 @@ impl LeafOps {
     }
 }
 
-// Functions by name, not closures, and no combinators: each would be compiled once more for every type of a schema.
-
-fn from_text<T: Leaf>(text: &str) -> Option<Erased> {
-    erased(T::from_text(text))
-}
-
-fn from_value<T: Leaf>(value: &Value) -> Option<Erased> {
-    erased(T::from_value(value))
-}
-
-fn when_absent<T: Leaf>() -> Option<Erased> {
-    erased(T::when_absent())
-}
-
-fn erased<T: Leaf>(value: Option<T>) -> Option<Erased> {
-    match value {
-        Some(value) => Some(crate::leaf::erase(value)),
-        None => None,
-    }
-}
-
 impl LeafInfo {
     /// The default, if one is written in the schema.
     pub(crate) fn default_value(&self) -> Option<Result<Erased, String>> {
         let Start::Default { text, make } = self.start else { return None };
         let value = match make {
             Some(make) => Some(make()),
-            None => (self.ops.from_text)(text),
+            None => self.ops.ty.from_text(text),
         };
-        Some(value.ok_or_else(|| format!("expected {}, found `{text}`", (self.ops.expected)())))
+        Some(value.ok_or_else(|| format!("expected {}, found `{text}`", self.ops.ty.expected())))
     }
 
     /// The default as a user types it after a flag, if one is written in the schema.
     pub(crate) fn default_in_a_flag(&self) -> Option<String> {
         let Start::Default { text, make } = self.start else { return None };
-        if self.secret || (self.ops.is_secret)() {
+        if self.secret || self.ops.ty.is_secret() {
             return Some("not shown".to_owned());
         }
         // Text is read as from a flag, so it is what a user would type.
@@ -297,7 +254,7 @@ impl LeafInfo {
     }
 
     fn is_typed(&self, text: &str, value: &Value) -> bool {
-        (self.ops.from_text)(text).is_some_and(|read| read.to_value() == *value)
+        self.ops.ty.from_text(text).is_some_and(|read| read.to_value() == *value)
     }
 }
 
@@ -388,12 +345,15 @@ pub trait Namespace: 'static {
 pub trait Bag: Send + Sync + 'static {
     /// The namespace it belongs to.
     const INFO: NamespaceInfo;
+    /// Number of leaves in it and below. A number of its own: code that needs it would else hold the whole of `INFO`.
+    #[doc(hidden)]
+    const LEN: usize = Self::INFO.len();
 
     #[doc(hidden)]
     fn build(values: &[Erased]) -> Self;
-    /// The leaf with this index, read through its accessor.
+    /// The derived value with this index, read through its accessor.
     #[doc(hidden)]
-    fn read(&self, index: usize) -> Option<&dyn AnyLeaf>;
+    fn read(&self, index: usize) -> Option<Erased>;
 }
 
 /// All bags of a schema.
@@ -401,8 +361,8 @@ pub trait Bag: Send + Sync + 'static {
 pub trait Bags: Send + Sync + Sized + 'static {
     /// Builds the bags whose leaves changed; the others are shared with `previous`.
     fn build(values: &[Erased], previous: Option<(&Self, &[Erased])>) -> Self;
-    /// The leaf with this index, read through its accessor.
-    fn read(&self, index: usize) -> Option<&dyn AnyLeaf>;
+    /// The derived value with this index, read through its accessor.
+    fn read(&self, index: usize) -> Option<Erased>;
 }
 
 /// A declared schema: the struct under `#[derive(ConfigNamespaces)]`.
@@ -424,6 +384,14 @@ pub trait ConfigNamespaces: Sized + 'static {
     type Keys;
     /// A pinned epoch under a recorder; `ArgsRecording` for a schema `Args`.
     type Recording: Recording<Self>;
+
+    /// The same at one place in memory. The derive emits it, so that it is compiled with the schema and not with each of
+    /// its users.
+    #[doc(hidden)]
+    #[must_use]
+    fn schema() -> &'static NamespaceInfo {
+        &Self::SCHEMA
+    }
 
     /// Typed keys of all leaves: `Args::keys().pool.queue`.
     fn keys() -> Self::Keys;

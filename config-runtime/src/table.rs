@@ -41,7 +41,7 @@ impl Entry {
     }
 
     fn is_secret(&self) -> bool {
-        (self.info.ops.is_secret)()
+        self.info.ops.ty.is_secret()
     }
 
     /// Whether another process must be told its value: it cannot be computed there from the other leaves.
@@ -73,7 +73,7 @@ impl Entry {
 
     /// The value that a text from the environment or a flag stands for.
     pub(crate) fn parse_text(&self, text: &str) -> Result<Erased, ConfigError> {
-        let value = self.caught(|| (self.info.ops.from_text)(text))?;
+        let value = self.caught(|| self.info.ops.ty.from_text(text))?;
         // The first says enough: all have the same place.
         let faults = self.faults_within(value.as_ref(), || Value::Text(text.to_owned()));
         if let Some(fault) = faults.as_deref().and_then(<[Fault]>::first) {
@@ -84,7 +84,7 @@ impl Entry {
 
     /// The value that a file's value stands for.
     pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, Refused> {
-        let parsed = self.caught(|| (self.info.ops.from_value)(value)).map_err(Refused::Whole)?;
+        let parsed = self.caught(|| self.info.ops.ty.from_value(value)).map_err(Refused::Whole)?;
         if let Some(faults) = self.faults_within(parsed.as_ref(), || value.clone()) {
             return Err(Refused::Within(faults));
         }
@@ -109,7 +109,7 @@ impl Entry {
             }
             Value::Unset | Value::List(_) | Value::Table(_) => return None,
         };
-        self.caught(|| (self.info.ops.from_value)(&other)).ok()?.map(|_| advice.to_owned())
+        self.caught(|| self.info.ops.ty.from_value(&other)).ok()?.map(|_| advice.to_owned())
     }
 
     /// What a leaf's own code reads; a panic in it is an error like any other.
@@ -123,17 +123,21 @@ impl Entry {
     /// A list or map says which entries it is, unless that would show a secret.
     fn faults_within(&self, parsed: Option<&Erased>, given: impl FnOnce() -> Value) -> Option<Vec<Fault>> {
         let is_shown = parsed.is_none() && !self.is_secret();
-        is_shown.then(|| (self.info.ops.faults)(&given())).filter(|faults| !faults.is_empty())
+        is_shown.then(|| self.info.ops.ty.faults(&given())).filter(|faults| !faults.is_empty())
     }
 
     fn accept(&self, value: Option<Erased>, found: impl Fn() -> String) -> Result<Erased, ConfigError> {
         let error = |problem| ConfigError::new(problem).leaf(self.info.path);
         let Some(value) = value else {
-            let expected = (self.info.ops.expected)();
+            let expected = self.info.ops.ty.expected();
             if self.is_secret() {
                 return Err(error(format!("expected {expected}; the value given is not shown")));
             }
-            let hint = (self.info.ops.choices)()
+            let hint = self
+                .info
+                .ops
+                .ty
+                .choices()
                 .and_then(|names| crate::suggest::did_you_mean(found().trim_matches('`'), names.iter().copied()));
             return Err(error(format!("expected {expected}, found {}", found())).hint(hint));
         };
@@ -143,7 +147,7 @@ impl Entry {
 
     pub(crate) fn check_range(&self, value: &Erased) -> Result<(), String> {
         if !value.is_valid() {
-            return Err(format!("expected {}, found {}", (self.info.ops.expected)(), value.to_value()));
+            return Err(format!("expected {}, found {}", self.info.ops.ty.expected(), value.to_value()));
         }
         if let (Some(in_range), Some(range)) = (self.info.ops.in_range, self.info.range)
             && !in_range(value)
@@ -238,7 +242,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn of<S: ConfigNamespaces>() -> Self {
         let mut table = Self {
-            entries: Vec::with_capacity(S::SCHEMA.len()),
+            entries: Vec::with_capacity(S::schema().len()),
             validations: Vec::new(),
             order: Vec::new(),
             by_path: HashMap::default(),
@@ -246,7 +250,7 @@ impl Table {
             namespaces: Vec::new(),
             env_prefix: S::ENV_PREFIX,
         };
-        table.add(&S::SCHEMA, 0);
+        table.add(S::schema(), 0);
         table.by_path = table.entries.iter().enumerate().map(|(index, entry)| (entry.info.path, index)).collect();
         table.order = table.evaluation_order();
         table

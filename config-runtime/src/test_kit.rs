@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::edit::{Edit, TestKit};
 use crate::error::Errors;
 use crate::facts::Facts;
-use crate::leaf::{AnyLeaf, Erased};
+use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::record::Record;
 use crate::resolved::Resolved;
@@ -113,7 +113,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
         let matrix = matrix(table, derived);
         let required = (0..table.entries.len()).filter_map(|index| {
             let info = table.entries[index].info;
-            let missing = matches!(info.start, Start::Required) && (info.ops.when_absent)().is_none();
+            let missing = matches!(info.start, Start::Required) && info.ops.ty.when_absent().is_none();
             if !missing || matrix.iter().any(|dimension| dimension.leaf == index) {
                 return None;
             }
@@ -200,9 +200,9 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
                     continue;
                 }
             };
-            self.agree("a fresh resolution", &case, &*resolved.values[self.derived], &expected);
+            self.agree("a fresh resolution", &case, &resolved.values[self.derived], &expected);
             if let Some(twin) = self.computation(self.derived).twin {
-                self.agree("its twin", &case, &*twin(&self.arguments(self.derived, &case)), &expected);
+                self.agree("its twin", &case, &twin(&self.arguments(self.derived, &case)), &expected);
             }
             self.check_inputs(&resolved.values);
             let context = resolved.publish();
@@ -263,7 +263,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
     fn agree_published(&self, what: &str, case: &[(usize, Erased)], context: &Context<S>, expected: &Erased) {
         let pinned = context.pinned();
         let value = pinned.bags().read(self.derived);
-        self.agree(what, case, value.unwrap_or_else(|| panic!("`{}` has no accessor", self.path())), expected);
+        self.agree(what, case, &value.unwrap_or_else(|| panic!("`{}` has no accessor", self.path())), expected);
     }
 
     fn check_inputs(&self, values: &[Erased]) {
@@ -277,7 +277,7 @@ impl<'a, S: ConfigNamespaces> Equivalence<'a, S> {
         assert!(declared == read, "`{}` declares {declared_names:?} and reads {read_names:?}", self.path());
     }
 
-    fn agree(&self, what: &str, case: &[(usize, Erased)], found: &dyn AnyLeaf, expected: &Erased) {
+    fn agree(&self, what: &str, case: &[(usize, Erased)], found: &Erased, expected: &Erased) {
         if found.same(&**expected) {
             return;
         }
@@ -311,9 +311,9 @@ fn matrix(table: &Table, derived: usize) -> Vec<Dimension> {
             continue;
         }
         let info = table.entries[leaf].info;
-        let samples = (info.ops.samples)();
+        let samples = info.ops.ty.samples();
         let differ = samples.iter().any(|sample| *sample != samples[0]);
-        let only_one = (info.ops.choices)().is_some_and(|choices| choices.len() == 1);
+        let only_one = info.ops.ty.choices().is_some_and(|choices| choices.len() == 1);
         let (input, ty) = (info.path, info.type_name);
         let hint = format!("give its type `{ty}` two `Leaf::samples`, or declare `#[cases({input} = [..])]`");
         assert!(differ || only_one, "`{path}` reads `{input}`; {hint}");
@@ -366,11 +366,11 @@ fn samples(table: &Table, index: usize) -> Vec<Erased> {
     let entry = &table.entries[index];
     let default = match entry.info.start {
         Start::Default { .. } => entry.info.default_value().and_then(Result::ok),
-        _ => (entry.info.ops.when_absent)(),
+        _ => entry.info.ops.ty.when_absent(),
     };
-    let texts = (entry.info.ops.samples)();
+    let texts = entry.info.ops.ty.samples();
     let mut values: Vec<Erased> = Vec::new();
-    for value in default.into_iter().chain(texts.iter().filter_map(|text| (entry.info.ops.from_text)(text))) {
+    for value in default.into_iter().chain(texts.iter().filter_map(|text| entry.info.ops.ty.from_text(text))) {
         if entry.check_range(&value).is_ok() && !values.iter().any(|known| known.same(&*value)) {
             values.push(value);
         }

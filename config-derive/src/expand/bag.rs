@@ -20,15 +20,18 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
     let accessors =
         namespace.leaves.iter().filter(|leaf| !leaf.resolution_only).map(|leaf| access::accessor(expansion, leaf));
     let child_docs = namespace.children.iter().map(|child| super::child_doc(child, &namespace.path));
-    let reads = namespace.leaves.iter().map(|leaf| {
-        let (ident, ty) = (&leaf.ident, &leaf.ty);
-        if leaf.class == Class::Derived && leaf.may_change() {
-            // Through the accessor, so that the emitted tests cover it.
-            quote!(::kitbag::__private::any::<#ty>(self.#ident().into_ref()))
-        } else {
-            quote!(::kitbag::__private::any::<#ty>(&self.#ident))
-        }
-    });
+    // Only derived values, through the accessor: it is what the emitted tests cover.
+    let (derived, reads): (Vec<_>, Vec<_>) = namespace
+        .leaves
+        .iter()
+        .enumerate()
+        .filter(|(_, leaf)| leaf.class == Class::Derived)
+        .map(|(index, leaf)| {
+            let (ident, ty) = (&leaf.ident, &leaf.ty);
+            let value = if leaf.may_change() { quote!(self.#ident().into_ref()) } else { quote!(&self.#ident) };
+            (index, quote!(::kitbag::__private::erase_copy::<#ty>(#value)))
+        })
+        .unzip();
     let default_types = info::default_types(namespace);
     let info = info::namespace(expansion, namespace);
     let recording = recording::namespace(expansion, namespace);
@@ -67,18 +70,18 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
 
             fn build(values: &[::kitbag::__private::Erased]) -> Self {
                 Self {
-                    #(#leaves: ::kitbag::__private::take::<#types>(values, #indices),)*
+                    #(#leaves: <#types as ::kitbag::Leaf>::take(values, #indices),)*
                     #(#children: <#child_bags as ::kitbag::Bag>::build(&values[#offsets..]),)*
                 }
             }
 
-            fn read(&self, index: usize) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
+            fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
                 match index {
-                    #(#indices => ::core::option::Option::Some(#reads),)*
+                    #(#derived => ::core::option::Option::Some(#reads),)*
                     _ => {
                         #(
                             let offset = #offsets;
-                            if (offset..offset + <#child_bags as ::kitbag::Bag>::INFO.len()).contains(&index) {
+                            if (offset..offset + <#child_bags as ::kitbag::Bag>::LEN).contains(&index) {
                                 return ::kitbag::Bag::read(&self.#children, index - offset);
                             }
                         )*

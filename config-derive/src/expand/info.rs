@@ -60,14 +60,15 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
     };
     let range = leaf.range.as_ref().map(text_of);
     let range_text = option(range.as_ref());
-    let in_range = leaf
-        .range
-        .as_ref()
-        .map(|range| quote!(.in_range(|value| ::kitbag::__private::in_range::<#ty>(value, &(#range)))));
-    let validate = leaf
-        .validate
-        .as_ref()
-        .map(|path| quote!(.validated(|value| ::kitbag::__private::validate::<#ty>(value, #path))));
+    let in_range = leaf.range.as_ref().map(|range| {
+        let check = function(&quote!(bool), &quote!(::kitbag::__private::in_range::<#ty>(value, &(#range))));
+        quote!(.in_range(#check))
+    });
+    let validate = leaf.validate.as_ref().map(|path| {
+        let result = quote!(::core::result::Result<(), ::std::string::String>);
+        let check = function(&result, &quote!(::kitbag::__private::validate::<#ty>(value, #path)));
+        quote!(.validated(#check))
+    });
     let env = option(leaf.env.as_ref());
     let aliases = &leaf.aliases;
     let deprecated = match &leaf.deprecated {
@@ -100,6 +101,17 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
             ops: ::kitbag::__private::LeafOps::of::<#ty>()#in_range #validate,
         }
     }
+}
+
+/// A function of a leaf's value. Not a closure: a closure behind a pointer is compiled twice.
+fn function(returned: &TokenStream, body: &TokenStream) -> TokenStream {
+    let name = hidden("function");
+    quote! {{
+        fn #name(value: &::kitbag::__private::Erased) -> #returned {
+            #body
+        }
+        #name
+    }}
 }
 
 fn deprecated(deprecated: &Deprecated) -> TokenStream {
@@ -238,12 +250,14 @@ fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> T
     let inputs = hidden("inputs");
     let arguments = run_arguments(function);
     let make_keys = make_keys(expansion, function);
-    let run = quote! {
-        |#inputs| {
+    let name = hidden("run");
+    let run = quote! {{
+        fn #name(#inputs: &::kitbag::__private::Inputs<'_>) -> ::kitbag::__private::Erased {
             #make_keys
             ::kitbag::__private::erase::<#ty>(#path(#(#arguments),*))
         }
-    };
+        #name
+    }};
     let (oracle, twin) = if leaf.class == Class::Derived {
         let none = quote!(::core::option::Option::None);
         let twin = function.twin.as_ref().map_or(none, |twin| by_position(expansion, leaf, function, twin));
@@ -275,10 +289,14 @@ fn by_position(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function, path
         }
         Input::Facts => quote!(::core::unreachable!()),
     });
+    let name = hidden("run");
     quote! {
-        ::core::option::Option::Some(|#inputs| {
-            #make_keys
-            ::kitbag::__private::erase::<#ty>(#path(#(#positions),*))
+        ::core::option::Option::Some({
+            fn #name(#inputs: &[::kitbag::__private::Erased]) -> ::kitbag::__private::Erased {
+                #make_keys
+                ::kitbag::__private::erase::<#ty>(#path(#(#positions),*))
+            }
+            #name
         })
     }
 }

@@ -80,7 +80,7 @@ fn child_offsets(namespace: &Namespace) -> Vec<TokenStream> {
     let own = namespace.leaves.len();
     let mut offsets = Vec::new();
     for child in &namespace.children {
-        offsets.push(quote!(#own #(+ <#before as ::kitbag::Bag>::INFO.len())*));
+        offsets.push(quote!(#own #(+ <#before as ::kitbag::Bag>::LEN)*));
         before.push(child_bag(child));
     }
     offsets

@@ -57,10 +57,10 @@ fn bags(expansion: &Expansion<'_>) -> TokenStream {
                 }
             }
 
-            fn read(&self, index: usize) -> ::core::option::Option<&dyn ::kitbag::__private::AnyLeaf> {
+            fn read(&self, index: usize) -> ::core::option::Option<::kitbag::__private::Erased> {
                 #(
                     let offset = #offsets;
-                    if (offset..offset + <#bags as ::kitbag::Bag>::INFO.len()).contains(&index) {
+                    if (offset..offset + <#bags as ::kitbag::Bag>::LEN).contains(&index) {
                         return ::kitbag::Bag::read(&*self.#idents, index - offset);
                     }
                 )*
@@ -215,6 +215,11 @@ fn schema_trait(expansion: &Expansion<'_>) -> TokenStream {
             type Setters<F> = #setters<F>;
             type Keys = #keys_name;
             type Recording = #recording;
+
+            #[inline(never)]
+            fn schema() -> &'static ::kitbag::NamespaceInfo {
+                &<Self as ::kitbag::ConfigNamespaces>::SCHEMA
+            }
 
             fn keys() -> #keys_name {
                 #keys_name { #(#idents: #values,)* }

@@ -61,7 +61,7 @@ impl<S: ConfigNamespaces> Context<S> {
         });
         found.ok().flatten().ok_or_else(|| {
             let schema = std::any::type_name::<S>();
-            let namespaces: Vec<_> = S::SCHEMA.children.iter().map(|namespace| namespace.path).collect();
+            let namespaces: Vec<_> = S::schema().children.iter().map(|namespace| namespace.path).collect();
             let problem = format!("nothing is published here for `{schema}` (namespaces {})", namespaces.join(", "));
             let hint = "publish with `load()` and hold `context.enter()` on this thread, or pass the context in";
             Errors::from(ConfigError::new(problem).hint(Some(hint.to_owned())))

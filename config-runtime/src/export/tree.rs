@@ -23,7 +23,7 @@ impl Node {
     /// The whole schema.
     pub(super) fn of<S: ConfigNamespaces>() -> Self {
         let mut root = Self::new(String::new());
-        root.doc = S::SCHEMA.doc;
+        root.doc = S::schema().doc;
         let table = Table::of::<S>();
         let former: Vec<_> = table
             .former
@@ -35,14 +35,14 @@ impl Node {
                         let info = table.entries[index].info;
                         Successor::Leaf {
                             path: info.path,
-                            shape: (info.ops.shape)(),
+                            shape: info.ops.ty.shape(),
                             deprecated: None,
                             in_files: !info.bootstrap,
                         }
                     }
                     Now::Replaced(replaced) => Successor::Leaf {
                         path: replaced.target,
-                        shape: (replaced.ops.shape)(),
+                        shape: replaced.ops.ty.shape(),
                         deprecated: Some(replaced.deprecated),
                         in_files: table.index(replaced.target).is_none_or(|index| !table.entries[index].info.bootstrap),
                     },
@@ -50,7 +50,7 @@ impl Node {
                 },
             })
             .collect();
-        root.add(&S::SCHEMA, &mut table.entries.into_iter().map(|entry| entry.env));
+        root.add(S::schema(), &mut table.entries.into_iter().map(|entry| entry.env));
         // After the leaves, so that those come first.
         for former in former {
             let namespace = former.path.rsplit_once('.').map_or("", |(namespace, _)| namespace);
@@ -171,7 +171,7 @@ impl Entry {
     }
 
     pub(super) fn is_secret(&self) -> bool {
-        self.info.secret || (self.info.ops.is_secret)()
+        self.info.secret || self.info.ops.ty.is_secret()
     }
 
     /// `deprecated since 1.2, removed in 2.0`.
@@ -180,7 +180,7 @@ impl Entry {
     }
 
     pub(super) fn shape(&self) -> Shape {
-        (self.info.ops.shape)()
+        self.info.ops.ty.shape()
     }
 
     pub(super) fn unless_set(&self) -> Unless {
@@ -195,7 +195,7 @@ impl Entry {
                     .and_then(Result::ok)
                     .map_or_else(|| Value::Text((*text).to_owned()), |value| value.to_value()),
             ),
-            Start::Required => match (self.info.ops.when_absent)() {
+            Start::Required => match self.info.ops.ty.when_absent() {
                 Some(value) => secret(value.to_value()),
                 None => Unless::Required,
             },

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 
-use super::{Fault, Leaf, Shape};
+use super::{AnyLeaf, Erased, Fault, Leaf, LeafType, Shape};
 use crate::suggest::did_you_mean;
 use crate::value::Value;
 
@@ -81,9 +81,23 @@ impl<T: Leaf> Leaf for Option<T> {
         samples.insert(0, String::new());
         samples
     }
+
+    const TYPE: &'static LeafType = T::OPTIONAL;
+
+    fn erase(value: Self) -> Erased {
+        T::erase_optional(value)
+    }
+
+    fn reveal(value: &dyn AnyLeaf) -> Option<&Self> {
+        T::reveal_optional(value)
+    }
+
+    fn take(values: &[Erased], index: usize) -> Self {
+        T::take_optional(values, index)
+    }
 }
 
-fn or_none(expected: &str) -> String {
+pub(super) fn or_none(expected: &str) -> String {
     format!("{expected} (or empty for none)")
 }
 
@@ -96,41 +110,44 @@ fn is_none(value: &Value) -> bool {
     }
 }
 
+// What can be done through the type of the entries is done there, without generics: a schema with lists of ten types
+// compiles little more than one with lists of one.
+
 /// The entries of a text, split at commas.
-fn entries_of_text<T: Leaf, C: FromIterator<T>>(text: &str) -> Option<C> {
+fn entries_of_text(entry: &LeafType, text: &str) -> Option<Vec<Erased>> {
     if text.is_empty() {
-        return Some(C::from_iter([]));
+        return Some(Vec::new());
     }
-    text.split(',').map(|entry| T::from_text(entry.trim())).collect()
+    text.split(',').map(|text| entry.from_text(text.trim())).collect()
 }
 
 /// The entries of a file's list.
-fn entries_of_value<T: Leaf, C: FromIterator<T>>(value: &Value) -> Option<C> {
+fn entries_of_value(entry: &LeafType, value: &Value) -> Option<Vec<Erased>> {
     match value {
-        Value::List(values) => values.iter().map(T::from_value).collect(),
+        Value::List(values) => values.iter().map(|value| entry.from_value(value)).collect(),
         _ => None,
     }
 }
 
 /// Which entries of a file's list are at fault.
-fn faults_in_list<T: Leaf>(value: &Value) -> Vec<Fault> {
+fn faults_in_list(entry: &LeafType, value: &Value) -> Vec<Fault> {
     let Value::List(values) = value else { return Vec::new() };
-    let faulty = values.iter().enumerate().filter(|(_, entry)| T::from_value(entry).is_none()).take(MOST_FAULTS);
+    let faulty = values.iter().enumerate().filter(|(_, value)| entry.from_value(value).is_none()).take(MOST_FAULTS);
     faulty
-        .flat_map(|(index, entry)| faults_of::<T>(entry).into_iter().map(move |fault| fault.in_entry(index)))
+        .flat_map(|(index, value)| faults_of(entry, value).into_iter().map(move |fault| fault.in_entry(index)))
         .collect()
 }
 
 /// The same of a file's table.
-fn faults_in_table<T: Leaf>(value: &Value) -> Vec<Fault> {
+fn faults_in_table(entry: &LeafType, value: &Value) -> Vec<Fault> {
     let Value::Table(entries) = value else { return Vec::new() };
-    let faulty = entries.iter().filter(|(_, entry)| T::from_value(entry).is_none()).take(MOST_FAULTS);
-    faulty.flat_map(|(key, entry)| faults_of::<T>(entry).into_iter().map(move |fault| fault.in_key(key))).collect()
+    let faulty = entries.iter().filter(|(_, value)| entry.from_value(value).is_none()).take(MOST_FAULTS);
+    faulty.flat_map(|(key, value)| faults_of(entry, value).into_iter().map(move |fault| fault.in_key(key))).collect()
 }
 
-fn faults_of<T: Leaf>(entry: &Value) -> Vec<Fault> {
-    let faults = T::faults(entry);
-    if faults.is_empty() { vec![not_as_expected(&T::expected(), T::choices(), entry)] } else { faults }
+fn faults_of(entry: &LeafType, value: &Value) -> Vec<Fault> {
+    let faults = entry.faults(value);
+    if faults.is_empty() { vec![not_as_expected(&entry.expected(), entry.choices(), value)] } else { faults }
 }
 
 fn not_as_expected(expected: &str, choices: Option<&[&str]>, entry: &Value) -> Fault {
@@ -143,8 +160,26 @@ fn not_as_expected(expected: &str, choices: Option<&[&str]>, entry: &Value) -> F
     Fault::new(problem)
 }
 
-fn samples_of_list<T: Leaf>() -> Vec<String> {
-    let values = T::samples();
+/// The collection of these entries. A loop, and below, too: what iterators and `collect` bring along is much code for
+/// each type.
+fn taken<T: Leaf, C: Default>(entries: &[Erased], add: impl Fn(&mut C, T)) -> C {
+    let mut taken = C::default();
+    for index in 0..entries.len() {
+        add(&mut taken, T::take(entries, index));
+    }
+    taken
+}
+
+fn values<'a, T: Leaf>(entries: impl Iterator<Item = &'a T>, value: fn(&T) -> Value) -> Vec<Value> {
+    let mut values = Vec::new();
+    for entry in entries {
+        values.push(value(entry));
+    }
+    values
+}
+
+fn samples_of_list(entry: &LeafType) -> Vec<String> {
+    let values = entry.samples();
     vec![String::new(), values.first().cloned().unwrap_or_default(), values.join(",")]
 }
 
@@ -161,15 +196,15 @@ impl<T: Leaf> Leaf for Vec<T> {
     }
 
     fn from_text(text: &str) -> Option<Self> {
-        entries_of_text(text)
+        entries_of_text(T::TYPE, text).map(|entries| taken(&entries, Self::push))
     }
 
     fn from_value(value: &Value) -> Option<Self> {
-        entries_of_value(value)
+        entries_of_value(T::TYPE, value).map(|entries| taken(&entries, Self::push))
     }
 
     fn faults(value: &Value) -> Vec<Fault> {
-        faults_in_list::<T>(value)
+        faults_in_list(T::TYPE, value)
     }
 
     fn is_valid(&self) -> bool {
@@ -177,11 +212,11 @@ impl<T: Leaf> Leaf for Vec<T> {
     }
 
     fn to_value(&self) -> Value {
-        Value::List(self.iter().map(T::to_value).collect())
+        Value::List(values(self.iter(), T::to_value))
     }
 
     fn to_raw_value(&self) -> Value {
-        Value::List(self.iter().map(T::to_raw_value).collect())
+        Value::List(values(self.iter(), T::to_raw_value))
     }
 
     fn is_secret() -> bool {
@@ -193,7 +228,7 @@ impl<T: Leaf> Leaf for Vec<T> {
     }
 
     fn samples() -> Vec<String> {
-        samples_of_list::<T>()
+        samples_of_list(T::TYPE)
     }
 }
 
@@ -221,15 +256,19 @@ macro_rules! sets {
             }
 
             fn from_text(text: &str) -> Option<Self> {
-                entries_of_text(text)
+                entries_of_text(T::TYPE, text).map(|entries| taken(&entries, |set: &mut Self, entry| {
+                    set.insert(entry);
+                }))
             }
 
             fn from_value(value: &Value) -> Option<Self> {
-                entries_of_value(value)
+                entries_of_value(T::TYPE, value).map(|entries| taken(&entries, |set: &mut Self, entry| {
+                    set.insert(entry);
+                }))
             }
 
             fn faults(value: &Value) -> Vec<Fault> {
-                faults_in_list::<T>(value)
+                faults_in_list(T::TYPE, value)
             }
 
             fn is_valid(&self) -> bool {
@@ -237,11 +276,11 @@ macro_rules! sets {
             }
 
             fn to_value(&self) -> Value {
-                $list(self.iter().map(T::to_value).collect())
+                $list(values(self.iter(), T::to_value))
             }
 
             fn to_raw_value(&self) -> Value {
-                $list(self.iter().map(T::to_raw_value).collect())
+                $list(values(self.iter(), T::to_raw_value))
             }
 
             fn is_secret() -> bool {
@@ -253,7 +292,7 @@ macro_rules! sets {
             }
 
             fn samples() -> Vec<String> {
-                samples_of_list::<T>()
+                samples_of_list(T::TYPE)
             }
         }
     )+};
@@ -265,26 +304,47 @@ sets! {
 }
 
 /// The pairs of a text. A key given twice would lose one of the two, so it is refused.
-fn pairs_of_text<T: Leaf, C: FromIterator<(String, T)>>(text: &str) -> Option<C> {
+fn pairs_of_text(entry: &LeafType, text: &str) -> Option<(Vec<String>, Vec<Erased>)> {
     if text.is_empty() {
-        return Some(C::from_iter([]));
+        return Some((Vec::new(), Vec::new()));
     }
     let mut keys = BTreeSet::new();
     let pair = |pair: &str| {
         let (key, value) = pair.split_once('=')?;
-        let (key, value) = (key.trim().to_owned(), T::from_text(value.trim())?);
+        let (key, value) = (key.trim().to_owned(), entry.from_text(value.trim())?);
         keys.insert(key.clone()).then_some((key, value))
     };
     text.split(',').map(pair).collect()
 }
 
-fn pairs_of_value<T: Leaf, C: FromIterator<(String, T)>>(value: &Value) -> Option<C> {
+fn pairs_of_value(entry: &LeafType, value: &Value) -> Option<(Vec<String>, Vec<Erased>)> {
     match value {
         Value::Table(entries) => {
-            entries.iter().map(|(key, value)| Some((key.clone(), T::from_value(value)?))).collect()
+            entries.iter().map(|(key, value)| Some((key.clone(), entry.from_value(value)?))).collect()
         }
         _ => None,
     }
+}
+
+fn taken_pairs<T: Leaf, C: Default>((keys, values): (Vec<String>, Vec<Erased>), add: impl Fn(&mut C, String, T)) -> C {
+    let mut taken = C::default();
+    for (index, key) in keys.into_iter().enumerate() {
+        add(&mut taken, key, T::take(&values, index));
+    }
+    taken
+}
+
+fn table<'a, T: Leaf>(pairs: impl Iterator<Item = (&'a String, &'a T)>, value: fn(&T) -> Value) -> Value {
+    let mut table = BTreeMap::new();
+    for (key, entry) in pairs {
+        table.insert(key.clone(), value(entry));
+    }
+    Value::Table(table)
+}
+
+fn samples_of_map(entry: &LeafType) -> Vec<String> {
+    let one = entry.samples().into_iter().take(1).map(|value| format!("key={value}"));
+    std::iter::once(String::new()).chain(one).collect()
 }
 
 /// Maps with text keys. Text is `key=value` pairs split at commas.
@@ -302,15 +362,19 @@ macro_rules! maps {
             }
 
             fn from_text(text: &str) -> Option<Self> {
-                pairs_of_text(text)
+                pairs_of_text(T::TYPE, text).map(|pairs| taken_pairs(pairs, |map: &mut Self, key, value| {
+                    map.insert(key, value);
+                }))
             }
 
             fn from_value(value: &Value) -> Option<Self> {
-                pairs_of_value(value)
+                pairs_of_value(T::TYPE, value).map(|pairs| taken_pairs(pairs, |map: &mut Self, key, value| {
+                    map.insert(key, value);
+                }))
             }
 
             fn faults(value: &Value) -> Vec<Fault> {
-                faults_in_table::<T>(value)
+                faults_in_table(T::TYPE, value)
             }
 
             fn is_valid(&self) -> bool {
@@ -318,11 +382,11 @@ macro_rules! maps {
             }
 
             fn to_value(&self) -> Value {
-                Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
+                table(self.iter(), T::to_value)
             }
 
             fn to_raw_value(&self) -> Value {
-                Value::Table(self.iter().map(|(key, value)| (key.clone(), value.to_raw_value())).collect())
+                table(self.iter(), T::to_raw_value)
             }
 
             fn is_secret() -> bool {
@@ -334,8 +398,7 @@ macro_rules! maps {
             }
 
             fn samples() -> Vec<String> {
-                let one = T::samples().into_iter().take(1).map(|value| format!("key={value}"));
-                std::iter::once(String::new()).chain(one).collect()
+                samples_of_map(T::TYPE)
             }
         }
     )+};

@@ -23,6 +23,8 @@ fn parse<T: FromStr>(text: &str) -> Option<T> {
 macro_rules! integers {
     ($($type:ty: $expected:literal),+ $(,)?) => {$(
         impl Leaf for $type {
+            super::compiled_here!($type);
+
             type Read<'a> = $type;
 
             fn read(&self) -> $type {

@@ -5,6 +5,7 @@ mod choice;
 mod collections;
 mod fault;
 mod integers;
+mod leaf_type;
 mod scalars;
 mod secret;
 mod shape;
@@ -18,9 +19,12 @@ pub use by_serde::Serde;
 pub use choice::Choice;
 pub use fault::Fault;
 pub(crate) use fault::Step;
+pub use leaf_type::LeafType;
 pub use secret::Secret;
 pub use shape::Shape;
 pub use units::ByteSize;
+
+use collections::or_none;
 
 use crate::value::Value;
 
@@ -149,7 +153,92 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
     fn samples() -> Vec<String> {
         texts(Self::choices().unwrap_or_default())
     }
+
+    // What follows is how values are kept without their type. Types of this crate say it for themselves, so that it is
+    // compiled here once, and not in every crate with a schema.
+
+    #[doc(hidden)]
+    const TYPE: &'static LeafType = &LeafType::of::<Self>();
+
+    #[doc(hidden)]
+    const OPTIONAL: &'static LeafType = &LeafType::of::<Option<Self>>();
+
+    #[doc(hidden)]
+    #[must_use]
+    fn erase(value: Self) -> Erased {
+        Arc::new(value)
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    fn reveal(value: &dyn AnyLeaf) -> Option<&Self> {
+        (value as &dyn Any).downcast_ref()
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    fn take(values: &[Erased], index: usize) -> Self {
+        reveal::<Self>(&values[index]).clone()
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    fn erase_optional(value: Option<Self>) -> Erased {
+        Arc::new(value)
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    fn reveal_optional(value: &dyn AnyLeaf) -> Option<&Option<Self>> {
+        (value as &dyn Any).downcast_ref()
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    fn take_optional(values: &[Erased], index: usize) -> Option<Self> {
+        reveal::<Option<Self>>(&values[index]).clone()
+    }
 }
+
+/// Written into the implementation of [`Leaf`] for a type of this crate: what is not generic is compiled here.
+macro_rules! compiled_here {
+    ($type:ty) => {
+        const TYPE: &'static $crate::leaf::LeafType = {
+            static TYPE: $crate::leaf::LeafType = $crate::leaf::LeafType::of::<$type>();
+            &TYPE
+        };
+
+        const OPTIONAL: &'static $crate::leaf::LeafType = {
+            static OPTIONAL: $crate::leaf::LeafType = $crate::leaf::LeafType::of::<Option<$type>>();
+            &OPTIONAL
+        };
+
+        fn erase(value: Self) -> $crate::leaf::Erased {
+            std::sync::Arc::new(value)
+        }
+
+        fn reveal(value: &dyn $crate::leaf::AnyLeaf) -> Option<&Self> {
+            (value as &dyn std::any::Any).downcast_ref()
+        }
+
+        fn take(values: &[$crate::leaf::Erased], index: usize) -> Self {
+            $crate::leaf::reveal::<Self>(&values[index]).clone()
+        }
+
+        fn erase_optional(value: Option<Self>) -> $crate::leaf::Erased {
+            std::sync::Arc::new(value)
+        }
+
+        fn reveal_optional(value: &dyn $crate::leaf::AnyLeaf) -> Option<&Option<Self>> {
+            (value as &dyn std::any::Any).downcast_ref()
+        }
+
+        fn take_optional(values: &[$crate::leaf::Erased], index: usize) -> Option<Self> {
+            $crate::leaf::reveal::<Option<Self>>(&values[index]).clone()
+        }
+    };
+}
+use compiled_here;
 
 /// A leaf's value whose type is known only to its leaf.
 pub trait AnyLeaf: Any + fmt::Debug + Send + Sync {
@@ -186,7 +275,7 @@ pub type Erased = Arc<dyn AnyLeaf>;
 
 /// Hides the type of a leaf's value.
 pub fn erase<T: Leaf>(value: T) -> Erased {
-    Arc::new(value)
+    T::erase(value)
 }
 
 /// The typed value behind `erased`.
@@ -196,7 +285,7 @@ pub fn erase<T: Leaf>(value: T) -> Erased {
 /// derive, not of its user.
 #[must_use]
 pub fn reveal<T: Leaf>(erased: &Erased) -> &T {
-    match (&**erased as &dyn Any).downcast_ref::<T>() {
+    match T::reveal(&**erased) {
         Some(value) => value,
         None => mistaken(erased, std::any::type_name::<T>()),
     }

@@ -7,6 +7,8 @@ use super::{Leaf, Shape};
 use crate::value::Value;
 
 impl Leaf for bool {
+    super::compiled_here!(bool);
+
     type Read<'a> = bool;
 
     fn read(&self) -> bool {
@@ -48,6 +50,8 @@ impl Leaf for bool {
 macro_rules! floats {
     ($($type:ty),+) => {$(
         impl Leaf for $type {
+            super::compiled_here!($type);
+
             type Read<'a> = $type;
 
             fn read(&self) -> $type {
@@ -94,6 +98,8 @@ macro_rules! floats {
 floats!(f32, f64);
 
 impl Leaf for String {
+    super::compiled_here!(String);
+
     type Read<'a> = &'a str;
 
     fn read(&self) -> &str {
@@ -129,6 +135,8 @@ impl Leaf for String {
 }
 
 impl Leaf for char {
+    super::compiled_here!(char);
+
     type Read<'a> = char;
 
     fn read(&self) -> char {
@@ -164,6 +172,8 @@ impl Leaf for char {
 }
 
 impl Leaf for PathBuf {
+    super::compiled_here!(PathBuf);
+
     type Read<'a> = &'a Path;
 
     fn read(&self) -> &Path {
@@ -201,6 +211,8 @@ impl Leaf for PathBuf {
 macro_rules! addresses {
     ($($type:ty: $expected:literal, $what:literal, $pattern:literal, $samples:expr),+ $(,)?) => {$(
         impl Leaf for $type {
+            super::compiled_here!($type);
+
             type Read<'a> = $type;
 
             fn read(&self) -> $type {

@@ -14,6 +14,8 @@ fn number_and_unit(text: &str) -> Option<(f64, &str)> {
 }
 
 impl Leaf for Duration {
+    super::compiled_here!(Duration);
+
     type Read<'a> = Duration;
 
     fn read(&self) -> Duration {
@@ -105,6 +107,8 @@ impl fmt::Display for ByteSize {
 }
 
 impl Leaf for ByteSize {
+    super::compiled_here!(ByteSize);
+
     type Read<'a> = ByteSize;
 
     fn read(&self) -> ByteSize {

@@ -83,7 +83,7 @@ fn of_leaf(entry: &Entry) -> Vec<Arg> {
         .action(ArgAction::Set)
         // Whether it is UTF-8 is looked at where the value is read, with the flag's name at hand.
         .value_parser(clap::value_parser!(OsString));
-    if !(info.ops.is_switch)() {
+    if !info.ops.ty.is_switch() {
         // `--patience -1s` is a value out of range, not a flag. Text might be a flag whose value was forgotten.
         return vec![if may_be_dashed(info) {
             value.allow_hyphen_values(true)
@@ -103,7 +103,7 @@ fn of_leaf(entry: &Entry) -> Vec<Arg> {
 
 /// Whether no value of the leaf looks like a flag, so that one is refused where it stands for a value.
 fn may_be_dashed(info: &LeafInfo) -> bool {
-    let refuses = |text: &&str| crate::guard::catch(|| (info.ops.from_text)(text).is_none()).unwrap_or(true);
+    let refuses = |text: &&str| crate::guard::catch(|| info.ops.ty.from_text(text).is_none()).unwrap_or(true);
     ["--x", "--x=1", "--x=a", "--x=true"].iter().all(refuses)
 }
 
@@ -114,10 +114,10 @@ fn help(entry: &Entry) -> String {
     match info.start {
         Start::Default { .. } => notes.extend(info.default_in_a_flag().map(|default| format!("default: {default}"))),
         Start::Computed(computation) => notes.push(format!("default: by rule `{}`", computation.function)),
-        Start::Required if (info.ops.when_absent)().is_none() => notes.push("required".to_owned()),
+        Start::Required if info.ops.ty.when_absent().is_none() => notes.push("required".to_owned()),
         Start::Required => {}
     }
-    if let Some(names) = (info.ops.choices)() {
+    if let Some(names) = info.ops.ty.choices() {
         notes.push(format!("one of: {}", names.join(", ")));
     }
     notes.extend(info.range.map(|range| format!("range: {range}")));
@@ -187,7 +187,7 @@ pub(crate) fn read(table: &Table, matches: &ArgMatches, candidates: &mut Candida
     for (index, entry) in table.entries.iter().enumerate().filter(|(_, entry)| !entry.is_derived()) {
         let info = entry.info;
         let given = matches.get_one::<OsString>(info.path);
-        let negated = (info.ops.is_switch)() && matches.get_flag(&format!("{NEGATED}{}", info.path));
+        let negated = info.ops.ty.is_switch() && matches.get_flag(&format!("{NEGATED}{}", info.path));
         if let Some(text) = given {
             let origin = Origin::Flag { flag: format!("--{}", info.flag) };
             candidates.give(table, &Name::Leaf(index), origin, Given::of_os(text));

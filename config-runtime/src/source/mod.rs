@@ -114,11 +114,11 @@ impl Candidates {
             return;
         };
         let old = match given {
-            Given::Text(text) => (replaced.ops.from_text)(text),
+            Given::Text(text) => replaced.ops.ty.from_text(text),
             Given::Value(value, places) => {
-                let old = (replaced.ops.from_value)(value);
-                if old.is_none() && !(replaced.ops.is_secret)() {
-                    let faults = (replaced.ops.faults)(value);
+                let old = replaced.ops.ty.from_value(value);
+                if old.is_none() && !replaced.ops.ty.is_secret() {
+                    let faults = replaced.ops.ty.faults(value);
                     if !faults.is_empty() {
                         return self.refuse_within(target, replaced.path, &faults, places);
                     }
@@ -132,7 +132,7 @@ impl Candidates {
         let value = match old {
             Some(old) => crate::guard::catch(|| (replaced.convert)(&old))
                 .and_then(|new| table.entries[target].check_range(&new).map(|()| new)),
-            None => Err(format!("expected {}", (replaced.ops.expected)())),
+            None => Err(format!("expected {}", replaced.ops.ty.expected())),
         };
         self.add(table, target, origin, value.map_err(|problem| ConfigError::new(problem).leaf(replaced.path)));
     }
