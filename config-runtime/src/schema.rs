@@ -228,7 +228,7 @@ impl LeafInfo {
         let Start::Default { text, make } = self.start else { return None };
         let value = match make {
             Some(make) => Some(make()),
-            None => self.ops.ty.from_text(text),
+            None => self.ops.ty.parse_text(text),
         };
         Some(value.ok_or_else(|| format!("expected {}, found `{text}`", self.ops.ty.expected())))
     }
@@ -254,7 +254,7 @@ impl LeafInfo {
     }
 
     fn is_typed(&self, text: &str, value: &Value) -> bool {
-        self.ops.ty.from_text(text).is_some_and(|read| read.to_value() == *value)
+        self.ops.ty.parse_text(text).is_some_and(|read| read.to_value() == *value)
     }
 }
 

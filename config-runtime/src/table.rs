@@ -73,7 +73,7 @@ impl Entry {
 
     /// The value that a text from the environment or a flag stands for.
     pub(crate) fn parse_text(&self, text: &str) -> Result<Erased, ConfigError> {
-        let value = self.caught(|| self.info.ops.ty.from_text(text))?;
+        let value = self.caught(|| self.info.ops.ty.parse_text(text))?;
         // The first says enough: all have the same place.
         let faults = self.faults_within(value.as_ref(), || Value::Text(text.to_owned()));
         if let Some(fault) = faults.as_deref().and_then(<[Fault]>::first) {
@@ -84,7 +84,7 @@ impl Entry {
 
     /// The value that a file's value stands for.
     pub(crate) fn parse_value(&self, value: &Value) -> Result<Erased, Refused> {
-        let parsed = self.caught(|| self.info.ops.ty.from_value(value)).map_err(Refused::Whole)?;
+        let parsed = self.caught(|| self.info.ops.ty.parse_value(value)).map_err(Refused::Whole)?;
         if let Some(faults) = self.faults_within(parsed.as_ref(), || value.clone()) {
             return Err(Refused::Within(faults));
         }

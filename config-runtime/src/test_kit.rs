@@ -370,7 +370,7 @@ fn samples(table: &Table, index: usize) -> Vec<Erased> {
     };
     let texts = entry.info.ops.ty.samples();
     let mut values: Vec<Erased> = Vec::new();
-    for value in default.into_iter().chain(texts.iter().filter_map(|text| entry.info.ops.ty.from_text(text))) {
+    for value in default.into_iter().chain(texts.iter().filter_map(|text| entry.info.ops.ty.parse_text(text))) {
         if entry.check_range(&value).is_ok() && !values.iter().any(|known| known.same(&*value)) {
             values.push(value);
         }

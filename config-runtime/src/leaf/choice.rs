@@ -96,10 +96,7 @@ impl<T: Choice> Leaf for T {
     }
 
     fn erase_optional(value: Option<Self>) -> Erased {
-        choices::<T>().optional_value(match value {
-            Some(value) => Some(value.position()),
-            None => None,
-        })
+        choices::<T>().optional_value(value.map(T::position))
     }
 
     fn reveal_optional(value: &dyn AnyLeaf) -> Option<&Option<Self>> {

@@ -118,13 +118,13 @@ fn entries_of_text(entry: &LeafType, text: &str) -> Option<Vec<Erased>> {
     if text.is_empty() {
         return Some(Vec::new());
     }
-    text.split(',').map(|text| entry.from_text(text.trim())).collect()
+    text.split(',').map(|text| entry.parse_text(text.trim())).collect()
 }
 
 /// The entries of a file's list.
 fn entries_of_value(entry: &LeafType, value: &Value) -> Option<Vec<Erased>> {
     match value {
-        Value::List(values) => values.iter().map(|value| entry.from_value(value)).collect(),
+        Value::List(values) => values.iter().map(|value| entry.parse_value(value)).collect(),
         _ => None,
     }
 }
@@ -132,7 +132,7 @@ fn entries_of_value(entry: &LeafType, value: &Value) -> Option<Vec<Erased>> {
 /// Which entries of a file's list are at fault.
 fn faults_in_list(entry: &LeafType, value: &Value) -> Vec<Fault> {
     let Value::List(values) = value else { return Vec::new() };
-    let faulty = values.iter().enumerate().filter(|(_, value)| entry.from_value(value).is_none()).take(MOST_FAULTS);
+    let faulty = values.iter().enumerate().filter(|(_, value)| entry.parse_value(value).is_none()).take(MOST_FAULTS);
     faulty
         .flat_map(|(index, value)| faults_of(entry, value).into_iter().map(move |fault| fault.in_entry(index)))
         .collect()
@@ -141,7 +141,7 @@ fn faults_in_list(entry: &LeafType, value: &Value) -> Vec<Fault> {
 /// The same of a file's table.
 fn faults_in_table(entry: &LeafType, value: &Value) -> Vec<Fault> {
     let Value::Table(entries) = value else { return Vec::new() };
-    let faulty = entries.iter().filter(|(_, value)| entry.from_value(value).is_none()).take(MOST_FAULTS);
+    let faulty = entries.iter().filter(|(_, value)| entry.parse_value(value).is_none()).take(MOST_FAULTS);
     faulty.flat_map(|(key, value)| faults_of(entry, value).into_iter().map(move |fault| fault.in_key(key))).collect()
 }
 
@@ -311,7 +311,7 @@ fn pairs_of_text(entry: &LeafType, text: &str) -> Option<(Vec<String>, Vec<Erase
     let mut keys = BTreeSet::new();
     let pair = |pair: &str| {
         let (key, value) = pair.split_once('=')?;
-        let (key, value) = (key.trim().to_owned(), entry.from_text(value.trim())?);
+        let (key, value) = (key.trim().to_owned(), entry.parse_text(value.trim())?);
         keys.insert(key.clone()).then_some((key, value))
     };
     text.split(',').map(pair).collect()
@@ -320,7 +320,7 @@ fn pairs_of_text(entry: &LeafType, text: &str) -> Option<(Vec<String>, Vec<Erase
 fn pairs_of_value(entry: &LeafType, value: &Value) -> Option<(Vec<String>, Vec<Erased>)> {
     match value {
         Value::Table(entries) => {
-            entries.iter().map(|(key, value)| Some((key.clone(), entry.from_value(value)?))).collect()
+            entries.iter().map(|(key, value)| Some((key.clone(), entry.parse_value(value)?))).collect()
         }
         _ => None,
     }

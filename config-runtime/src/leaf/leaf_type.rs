@@ -73,7 +73,7 @@ impl LeafType {
 
     /// The value that a text from the environment or a flag stands for.
     #[must_use]
-    pub fn from_text(&self, text: &str) -> Option<Erased> {
+    pub fn parse_text(&self, text: &str) -> Option<Erased> {
         match &self.0 {
             Kind::Functions(functions) => (functions.from_text)(text),
             Kind::Choice { choices, optional: true } if text.is_empty() => Some(choices.optional_value(None)),
@@ -85,10 +85,10 @@ impl LeafType {
     }
 
     /// The value that a file's value stands for.
-    pub(crate) fn from_value(&self, value: &Value) -> Option<Erased> {
+    pub(crate) fn parse_value(&self, value: &Value) -> Option<Erased> {
         match (&self.0, value) {
             (Kind::Functions(functions), _) => (functions.from_value)(value),
-            (Kind::Choice { .. }, Value::Text(text)) => self.from_text(text),
+            (Kind::Choice { .. }, Value::Text(text)) => self.parse_text(text),
             (Kind::Choice { choices, optional: true }, Value::Unset) => Some(choices.optional_value(None)),
             (Kind::Choice { .. }, _) => None,
         }

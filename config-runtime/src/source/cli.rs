@@ -103,7 +103,7 @@ fn of_leaf(entry: &Entry) -> Vec<Arg> {
 
 /// Whether no value of the leaf looks like a flag, so that one is refused where it stands for a value.
 fn may_be_dashed(info: &LeafInfo) -> bool {
-    let refuses = |text: &&str| crate::guard::catch(|| info.ops.ty.from_text(text).is_none()).unwrap_or(true);
+    let refuses = |text: &&str| crate::guard::catch(|| info.ops.ty.parse_text(text).is_none()).unwrap_or(true);
     ["--x", "--x=1", "--x=a", "--x=true"].iter().all(refuses)
 }
 

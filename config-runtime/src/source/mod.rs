@@ -114,9 +114,9 @@ impl Candidates {
             return;
         };
         let old = match given {
-            Given::Text(text) => replaced.ops.ty.from_text(text),
+            Given::Text(text) => replaced.ops.ty.parse_text(text),
             Given::Value(value, places) => {
-                let old = replaced.ops.ty.from_value(value);
+                let old = replaced.ops.ty.parse_value(value);
                 if old.is_none() && !replaced.ops.ty.is_secret() {
                     let faults = replaced.ops.ty.faults(value);
                     if !faults.is_empty() {

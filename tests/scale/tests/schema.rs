@@ -80,7 +80,7 @@ fn sample(leaf: &'static LeafInfo, default: &Value) -> Sample {
         ["true", "false", "2", "1", "3", "16", "0.25", "0.5", "7s", "2MiB", "k=v", "text", "a/b", "1,2", "4", "64"];
     let choices = leaf.ops.ty.choices().unwrap_or_default();
     let of_text = |text: &&str| -> Option<(String, Erased)> {
-        let value = leaf.ops.ty.from_text(text)?;
+        let value = leaf.ops.ty.parse_text(text)?;
         let in_range = leaf.ops.in_range.is_none_or(|in_range| in_range(&value));
         // A choice of one is its own default, and there is nothing else to give.
         let other = choices.len() == 1 || value.to_value() != *default;
