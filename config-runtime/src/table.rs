@@ -109,7 +109,7 @@ impl Entry {
             }
             Value::Unset | Value::List(_) | Value::Table(_) => return None,
         };
-        self.caught(|| self.info.ops.ty.from_value(&other)).ok()?.map(|_| advice.to_owned())
+        self.caught(|| self.info.ops.ty.parse_value(&other)).ok()?.map(|_| advice.to_owned())
     }
 
     /// What a leaf's own code reads; a panic in it is an error like any other.
