@@ -24,6 +24,14 @@ use crate::value::Value;
 /// assert_eq!(Device::from_text("cuda-graph"), Some(Device::CudaGraph));
 /// assert_eq!(Device::Cpu.name(), "cpu");
 /// ```
+// The advice of `Leaf`: every enum that is a `Choice` is one, so the compiler asks for this where that is missing.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the type of a setting",
+    label = "not a `kitbag::Leaf`",
+    note = "use a scalar, `String`, `PathBuf`, `Duration`, `ByteSize`, an address, or `Option`, `Vec`, a set, a map with `String` keys of these",
+    note = "for a type with serde write `kitbag::Serde<{Self}>`",
+    note = "for an enum write `#[derive(Clone, Copy, Debug, PartialEq, kitbag::ConfigChoice)]` on it"
+)]
 pub trait Choice: Copy + PartialEq + fmt::Debug + Send + Sync + Sized + 'static {
     /// The spellings, in order of declaration.
     const NAMES: &'static [&'static str];
