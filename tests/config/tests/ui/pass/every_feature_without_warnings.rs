@@ -2,9 +2,11 @@
 #![deny(warnings, missing_docs, unreachable_pub, unused, clippy::pedantic)]
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-use kitbag::{ByteSize, ConfigChoice, ConfigNamespaces, ConfigRole, Facts};
+use kitbag::{ByteSize, ConfigChoice, ConfigNamespaces, ConfigRole, Facts, Serde};
+use serde::{Deserialize, Serialize};
 
 /// A choice.
 #[derive(Clone, Copy, Debug, PartialEq, ConfigChoice)]
@@ -37,7 +39,16 @@ fn not_seven(count: usize) -> Result<(), String> {
 
 /// The schema.
 #[derive(ConfigNamespaces)]
-#[config(env = "LINT", derived(sum.total: usize = total(inner.count, a.b.depth)), validate(fits(inner.twice, a.name)))]
+#[config(
+    env = "LINT",
+    derived(
+        /// All of it.
+        #[cases(inner.count = [1, 4], a.b.depth = [usize::MIN, 2])]
+        #[twin = other_total]
+        sum.total: usize = total(inner.count, a.b.depth),
+    ),
+    validate(fits(inner.twice, a.name))
+)]
 pub struct Args {
     /// Nested.
     #[config(nested)]
@@ -57,6 +68,15 @@ pub struct Args {
     /// Labels.
     #[config(ns = "a.b", default = "k=1,l=2")]
     labels: BTreeMap<String, u32>,
+    /// Home.
+    #[config(ns = "a", default = "home", bootstrap)]
+    home: PathBuf,
+    /// Places, never none.
+    #[config(ns = "a.b", default = 3, range = 1..=8)]
+    places: NonZeroU16,
+    /// By serde.
+    #[config(ns = "a.b", default = "{}")]
+    point: Serde<Point>,
     /// Keyword.
     #[config(ns = "a", default = true)]
     r#type: bool,
@@ -64,6 +84,17 @@ pub struct Args {
 
 fn total(count: usize, depth: usize) -> usize {
     count + depth
+}
+
+fn other_total(count: usize, depth: usize) -> usize {
+    depth + count
+}
+
+/// A type with serde.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    #[serde(default)]
+    x: i32,
 }
 
 fn depth(name: &str, facts: &Facts) -> usize {
@@ -84,7 +115,10 @@ fn main() {
         o.a().name("four");
         o.a().r#type(false);
     });
+    let early = Args::loader().bootstrap().expect("nothing is wrong");
+    assert_eq!(early.get(Args::keys().a.home), PathBuf::from("home"));
     let now = cfg.view::<Reader>().pin();
+    assert_eq!((now.a().b().places().get(), now.a().b().point()), (3, &Point { x: 0 }));
     assert_eq!((now.a().b().depth(), *now.sum().total()), (6, 9));
     assert_eq!((now.a().b().mode(), now.a().r#type(), now.a().b().labels()["l"]), (Mode::Fast, false, 2));
     assert_eq!(cfg.explain("a.type").map(|e| e.value().to_owned()), Ok("false".to_owned()));
