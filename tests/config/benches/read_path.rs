@@ -120,6 +120,7 @@ const DERIVED: &str = "kitbag: derived value through a pin";
 const LIVE: &str = "kitbag: leaf through a live reader";
 const PIN: &str = "kitbag: pin, read, drop";
 const NAMED: &str = "kitbag: by name";
+const NAMED_LIVE: &str = "kitbag: by name, live reader";
 const LOAD: &str = "ArcSwap::load, read";
 const LOAD_FULL: &str = "ArcSwap::load_full, read";
 
@@ -128,7 +129,7 @@ fn main() {
     let cfg = Args::for_test(|_| {});
     let now = cfg.pin();
     let bag = now.pool();
-    let (mut reader, mut derived_reader) = (cfg.reader(), cfg.reader());
+    let (mut reader, mut derived_reader, mut named_reader) = (cfg.reader(), cfg.reader(), cfg.reader());
     let swap = ArcSwap::from_pointee(Plain::new());
     let lock = RwLock::new(Plain::new());
     let atomics = Atomics::new();
@@ -147,6 +148,7 @@ fn main() {
         fast("kitbag: derived value, live reader", || *black_box(&mut derived_reader).now().pool().capacity()),
         medium(PIN, || black_box(&cfg).pin().pool().workers()),
         medium(NAMED, || usize::from(black_box(cfg.value(black_box("pool.queue"))).is_some())),
+        medium(NAMED_LIVE, || usize::from(black_box(named_reader.value(black_box("pool.queue"))).is_some())),
         fast("atomic by handle", || black_box(&handle).load(Ordering::Relaxed)),
         medium("atomic by name", || black_box(&atomics).0[black_box("pool.queue")].load(Ordering::Relaxed)),
         medium(LOAD, || black_box(&swap).load().pool.queue),
@@ -184,6 +186,7 @@ fn main() {
         ("live reader / ArcSwap::load", of(LIVE) / of(LOAD), 1.0 / 3.0),
         ("pin / ArcSwap::load_full", of(PIN) / of(LOAD_FULL), 2.0),
         ("by name, ns", of(NAMED), 30.0),
+        ("by name, live reader, ns", of(NAMED_LIVE), 30.0),
     ] {
         println!("{name:<40} {measured:>9.2} {bar:>9.2}");
     }
