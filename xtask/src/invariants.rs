@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::environment;
 use crate::workspace::{Outcome, cargo, no_faults, output, root, tracked_files};
 
 /// Files and folders that may hold unsafe code.
@@ -43,7 +44,8 @@ const INDEPENDENT: &[(&str, &str)] = &[
 pub(crate) fn check() -> Outcome {
     let mut faults = Vec::new();
     let mut used = vec![false; UNSAFE.len()];
-    for path in tracked_files()?.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+    let files = tracked_files()?;
+    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let text = fs::read_to_string(root().join(path))?;
         if let Some(line) = unsafe_line(&text) {
             match UNSAFE.iter().position(|allowed| path.starts_with(allowed)) {
@@ -66,6 +68,7 @@ pub(crate) fn check() -> Outcome {
     }
     let idle = UNSAFE.iter().zip(used).filter(|(_, used)| !used);
     faults.extend(idle.map(|(path, _)| format!("{path} is listed for unsafe code and has none")));
+    faults.extend(environment::faults(&files)?);
     faults.extend(dependency_faults()?);
     no_faults(&faults)
 }

@@ -9,6 +9,7 @@ mod config_docs;
 mod cuda_tools;
 mod dependencies;
 mod docs;
+mod environment;
 mod growth;
 mod invariants;
 mod licence;

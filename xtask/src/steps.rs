@@ -19,7 +19,11 @@ const STEPS: &[Step] = &[
         run: || run_command(&mut cargo("fmt --all --check")),
     },
     Step { name: "text", about: "tracked files name no machine or registry; links lead somewhere", run: text::check },
-    Step { name: "invariants", about: "unsafe code and dependencies stay where they belong", run: invariants::check },
+    Step {
+        name: "invariants",
+        about: "unsafe code, dependencies and reads of the environment stay where they belong",
+        run: invariants::check,
+    },
     Step { name: "dependencies", about: "number, licences and origin of all crates", run: dependencies::check },
     Step { name: "clippy", about: "no warning anywhere", run: clippy },
     Step { name: "cuda-tools", about: "the CUDA run-time compiler is in place", run: cuda_tools::run },
