@@ -8,7 +8,7 @@
 //!   What it was built with is a [`built::Built`].
 //! * [`mod@generate`] prefills a prompt and decodes token by token with [`sampling`].
 //!
-//! [`sizing`] has the numeric rules of settings that are to come.
+//! [`sizing`], [`scheduling`] and [`speculation`] have the rules of settings that are to come.
 //!
 //! # Architecture invariant
 //!
@@ -26,7 +26,9 @@ pub mod kv;
 pub mod model;
 pub mod runner;
 pub mod sampling;
+pub mod scheduling;
 pub mod sizing;
+pub mod speculation;
 pub mod text;
 pub mod weights;
 

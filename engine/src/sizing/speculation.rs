@@ -30,6 +30,20 @@ pub enum Target {
 }
 
 impl Draft {
+    /// A draft as a user gives it: what is unset is 1.
+    ///
+    /// ```
+    /// use engine::sizing::speculation::Draft;
+    ///
+    /// let draft = Draft::given(Some(5), None, Some(6));
+    /// assert_eq!((draft.steps, draft.topk, draft.tokens), (5, 1, 6));
+    /// assert_eq!([1, 16].map(|page_size| draft.allocation_length(page_size)), [6, 16]);
+    /// ```
+    #[must_use]
+    pub fn given(steps: Option<usize>, topk: Option<usize>, tokens: Option<usize>) -> Self {
+        Self { steps: steps.unwrap_or(1), topk: topk.unwrap_or(1), tokens: tokens.unwrap_or(1) }
+    }
+
     /// What suits a target: 5 steps of 4 branches and 8 tokens for Llama and Grok, else a chain of 3 steps and 4
     /// tokens.
     #[must_use]
@@ -127,6 +141,22 @@ mod tests {
         }
         assert_eq!((decode_width(None, 1), decode_width(None, 64)), (1, 1));
         assert_eq!(row_headroom(8), 12);
+    }
+
+    #[test]
+    fn what_is_unset_is_one() {
+        // Steps, branches, tokens; length with pages of 1 and 16.
+        let table = [
+            ((None, None, None), [1, 16]),
+            ((Some(3), None, None), [3, 16]),
+            ((Some(3), Some(2), None), [6, 64]),
+            ((None, Some(4), Some(6)), [6, 128]),
+            ((None, None, Some(17)), [17, 32]),
+        ];
+        for ((steps, topk, tokens), lengths) in table {
+            let draft = Draft::given(steps, topk, tokens);
+            assert_eq!([1, 16].map(|page| draft.allocation_length(page)), lengths, "{draft:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,168 @@
+//! For how many rows is a matrix product prepared before the first request?
+//!
+//! A kernel that is compiled or tuned for a number of rows is best made ready for all that can come: decode brings one
+//! row for each request, a prefill as many as a chunk has tokens. Nothing calls this yet. It will be the list of a GEMM
+//! backend under `exec.kernel`, from `schedule.chunked_prefill_size`, which each of the two reads once.
+
+use std::ops::RangeInclusive;
+
+/// Up to this many rows every number is prepared: batches of decode have any size.
+const EVERY: usize = 1024;
+/// What a chunk counts for at most, with sampled numbers.
+const LARGEST_SAMPLED_CHUNK: usize = 32 * 1024;
+/// Rows with sampled numbers if prompts are not cut.
+const SAMPLED_WITHOUT_CHUNKS: usize = 16 * 1024;
+/// Rows with all numbers unless chunks are large or absent.
+const ALL: usize = 16 * 1024;
+/// A chunk above this may come with others, and is prepared for at twice its size.
+const LARGE_CHUNK: usize = 8192;
+/// Rows with all numbers if prompts are not cut.
+const ALL_WITHOUT_CHUNKS: usize = 64 * 1024;
+/// Rows with all numbers at most.
+const MOST: usize = 128 * 1024;
+/// Rows below which memory that is short does not push the list.
+const LEAST: usize = 2048;
+
+/// Numbers of rows in ascending order: each up to 1024, then every second up to 2048, every fourth up to 4096 and so
+/// on, up to a chunk of at most 32768 (16384 if prompts are not cut, which is `None`), and with it.
+///
+/// No number is beyond both 1024 and the chunk, whatever the chunk.
+///
+/// ```
+/// use engine::sizing::warm_up::sampled_rows;
+///
+/// let rows = sampled_rows(Some(3000));
+/// assert_eq!(rows.len(), 1024 + 512 + 238);
+/// assert_eq!(rows[1023..1026], [1024, 1026, 1028]);
+/// assert_eq!(rows[rows.len() - 3..], [2992, 2996, 3000]);
+/// ```
+#[must_use]
+pub fn sampled_rows(chunk: Option<usize>) -> Vec<usize> {
+    let largest = chunk.map_or(SAMPLED_WITHOUT_CHUNKS, |chunk| chunk.min(LARGEST_SAMPLED_CHUNK));
+    let mut rows: Vec<usize> = (1..=EVERY).collect();
+    let (mut from, mut step) = (EVERY, 2);
+    while from < largest {
+        rows.extend((from..largest.min(2 * from)).step_by(step).skip(usize::from(from == EVERY)));
+        (from, step) = (2 * from, 2 * step);
+    }
+    if largest > EVERY {
+        rows.push(largest);
+    }
+    rows
+}
+
+/// All numbers of rows: up to 16384; twice the chunk if that is above 8192, 65536 if prompts are not cut (`None`), and
+/// 131072 at most.
+///
+/// ```
+/// use engine::sizing::warm_up::all_rows;
+///
+/// assert_eq!(all_rows(Some(512)), 1..=16_384);
+/// assert_eq!(all_rows(Some(10_000)), 1..=20_000);
+/// ```
+#[must_use]
+pub fn all_rows(chunk: Option<usize>) -> RangeInclusive<usize> {
+    let largest = match chunk {
+        None => ALL_WITHOUT_CHUNKS,
+        Some(chunk) if chunk > LARGE_CHUNK => chunk.saturating_mul(2).min(MOST),
+        Some(_) => ALL,
+    };
+    1..=largest
+}
+
+/// The largest number of rows whose product has room: `largest`, halved until it fits into `free` bytes, but not below
+/// 2048.
+///
+/// ```
+/// use engine::sizing::warm_up::rows_that_fit;
+///
+/// // 16384 rows take 32 MiB here, and 20 MiB are free.
+/// assert_eq!(rows_that_fit(16_384, |rows| rows as u64 * 2048, 20 << 20), 8192);
+/// ```
+#[must_use]
+pub fn rows_that_fit(largest: usize, bytes: impl Fn(usize) -> u64, free: u64) -> usize {
+    let mut rows = largest;
+    while rows > LEAST && bytes(rows) > free {
+        rows = (rows / 2).max(LEAST);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sizing::prefill_budget::ChunkSize;
+
+    fn chunk(number: i64) -> Option<usize> {
+        ChunkSize::from_number(Some(number)).tokens(0)
+    }
+
+    #[test]
+    fn sampled_lists_by_hand() {
+        // Chunk; count, last three numbers. Between 1024 and 2048 there are 512 numbers, as between any power of
+        // two and the next; 1024 itself is in the first part. With the end of the list:
+        // 1024 + (512 − 1) + 512 · k + 1.
+        let table: [(i64, usize, [usize; 3]); 10] = [
+            (-1, 1024 + 511 + 3 * 512 + 1, [16_352, 16_368, 16_384]),
+            (0, 1024 + 511 + 3 * 512 + 1, [16_352, 16_368, 16_384]),
+            (1, 1024, [1022, 1023, 1024]),
+            (512, 1024, [1022, 1023, 1024]),
+            (1024, 1024, [1022, 1023, 1024]),
+            (1025, 1025, [1023, 1024, 1025]),
+            // 1026 … 2046 is 511 numbers, 2048 … 2996 by 4 is 238, and 3000.
+            (3000, 1024 + 511 + 238 + 1, [2992, 2996, 3000]),
+            (8192, 1024 + 511 + 2 * 512 + 1, [8176, 8184, 8192]),
+            (16_384, 1024 + 511 + 3 * 512 + 1, [16_352, 16_368, 16_384]),
+            (65_536, 1024 + 511 + 4 * 512 + 1, [32_704, 32_736, 32_768]),
+        ];
+        for (number, count, last) in table {
+            let rows = sampled_rows(chunk(number));
+            assert_eq!((rows.len(), &rows[rows.len() - 3..]), (count, &last[..]), "{number}");
+            assert_eq!(rows[..1024], (1..=1024).collect::<Vec<_>>(), "{number}");
+        }
+    }
+
+    #[test]
+    fn whole_lists_by_hand() {
+        let table = [
+            (-1, 65_536),
+            (0, 65_536),
+            (512, 16_384),
+            (1024, 16_384),
+            (3000, 16_384),
+            (8192, 16_384),
+            (8193, 16_386),
+            (16_384, 32_768),
+            (65_536, 131_072),
+            (i64::MAX, 131_072),
+        ];
+        for (number, largest) in table {
+            assert_eq!(all_rows(chunk(number)), 1..=largest, "{number}");
+        }
+    }
+
+    #[test]
+    fn lists_ascend_reach_the_chunk_and_stop_there() {
+        for tokens in (1..40_000).step_by(37) {
+            let rows = sampled_rows(Some(tokens));
+            assert!(rows.is_sorted_by(|one, next| one < next), "{tokens}");
+            assert_eq!(rows.last(), Some(&tokens.clamp(1024, 32_768)), "{tokens}");
+            assert!(rows.windows(2).all(|pair| pair[1] - pair[0] <= 1 + pair[0] / 512), "gaps grow with the rows");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_short_halves_the_rows_down_to_2048() {
+        let bytes = |rows: usize| rows as u64;
+        for (largest, free, rows) in [
+            (16_384, 16_384, 16_384),
+            (16_384, 16_383, 8192),
+            (16_384, 5000, 4096),
+            (16_384, 0, 2048),
+            (3000, 100, 2048),
+            (1500, 0, 1500),
+        ] {
+            assert_eq!(rows_that_fit(largest, bytes, free), rows, "{largest} {free}");
+        }
+    }
+}
