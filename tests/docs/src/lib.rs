@@ -29,6 +29,9 @@ pub mod incidents {}
 #[doc = include_str!("../../../docs/migration.md")]
 pub mod migration {}
 
+#[doc = include_str!("../../../docs/readers.md")]
+pub mod readers {}
+
 #[doc = include_str!("../../../docs/surface.md")]
 pub mod surface {}
 
