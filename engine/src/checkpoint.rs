@@ -145,13 +145,26 @@ impl Checkpoint {
         &self.stop_token_ids
     }
 
+    /// The tensors as they are stored; nothing where weights are made up.
+    #[must_use]
+    pub fn weights(&self) -> Option<&Weights> {
+        match &self.weights {
+            Stored::Files(weights, _) => Some(weights),
+            Stored::Nowhere => None,
+        }
+    }
+
+    /// Checks that the weights are exactly those of the model, and says which is read from where.
+    pub fn plan(&self) -> Result<WeightPlan<'_>> {
+        match &self.weights {
+            Stored::Files(weights, naming) => WeightPlan::check(&self.config, weights, *naming),
+            Stored::Nowhere => Ok(WeightPlan::dummy(&self.config)),
+        }
+    }
+
     /// Checks that the weights are exactly those of the model, then reads them.
     pub fn load(&self, workers: &Workers) -> Result<Llama> {
-        let plan = match &self.weights {
-            Stored::Files(weights, naming) => WeightPlan::check(&self.config, weights, *naming)?,
-            Stored::Nowhere => WeightPlan::dummy(&self.config),
-        };
-        Ok(Llama::load(&plan, workers))
+        Ok(Llama::load(&self.plan()?, workers))
     }
 }
 

@@ -9,7 +9,9 @@ use kitbag::clap::error::ErrorKind;
 use kitbag::clap::{ArgMatches, Command};
 use kitbag::{ConfigNamespaces, Context, Errors, Loader};
 
-use crate::{config_command, generate_command, kernels_command};
+use crate::{
+    bench_command, completion_command, config_command, generate_command, inspect_command, kernels_command, pull_command,
+};
 
 /// Why a command did not do what it was asked.
 pub(crate) enum Failure {
@@ -52,15 +54,20 @@ impl From<Errors> for Failure {
     }
 }
 
-fn command() -> Command {
+/// The whole command line.
+pub(crate) fn command() -> Command {
     Command::new("engine")
         .about("An inference engine for large language models")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(generate_command::command())
+        .subcommand(pull_command::command())
+        .subcommand(bench_command::command())
+        .subcommand(inspect_command::command())
         .subcommand(config_command::command())
         .subcommand(kernels_command::command())
+        .subcommand(completion_command::command())
 }
 
 /// Runs the command of this process: 0 when it did what it was asked, 1 when something went wrong, 2 when it was asked wrongly.
@@ -71,6 +78,10 @@ pub(crate) fn run() -> ExitCode {
     };
     let done = match matches.subcommand() {
         Some((generate_command::NAME, matches)) => generate_command::run(matches),
+        Some((pull_command::NAME, matches)) => pull_command::run(matches),
+        Some((bench_command::NAME, matches)) => bench_command::run(matches),
+        Some((inspect_command::NAME, matches)) => inspect_command::run(matches),
+        Some((completion_command::NAME, matches)) => completion_command::run(matches),
         Some((config_command::NAME, matches)) => config_command::run(matches),
         Some((kernels_command::NAME, matches)) => kernels_command::run(matches),
         _ => unreachable!("clap requires one of the commands above"),

@@ -8,13 +8,13 @@ use engine::checkpoint::Checkpoint;
 use engine::generate::{FinishReason, Generation, Request, generate};
 use engine::text::{Message, SpecialTokens};
 use engine_config::Settings;
-use kernels::cpu::Isa;
 use kitbag::ConfigNamespaces;
 use kitbag::clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use crate::cli::{Failure, settings};
 use crate::launch;
+use crate::machine::Machine;
 
 pub(crate) const NAME: &str = "generate";
 
@@ -56,7 +56,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let runner_view = context.view();
     let checkpoint = launch::open_checkpoint(&runner_view)?;
     let prompt = prompt_token_ids(matches, &checkpoint)?;
-    let mut runner = launch::build_runner(&runner_view, &checkpoint, Isa::detect())?;
+    let mut runner = launch::build_runner(&runner_view, &checkpoint, Machine::detect())?;
     let load = start.elapsed();
     let request = launch::request(&context.view(), &checkpoint, prompt);
 

@@ -79,6 +79,17 @@ impl Runner {
         Ok(Self { model, workers, kv, pages: PageAllocator::new(page_count), limits, context_length })
     }
 
+    /// A runner of the same model on the same workers with other limits. All sequences are gone.
+    pub fn rebuild(self, limits: RunnerLimits) -> Result<Self> {
+        Self::new(self.model, self.workers, limits)
+    }
+
+    /// The sizes it was built with.
+    #[must_use]
+    pub fn limits(&self) -> RunnerLimits {
+        self.limits
+    }
+
     /// The model's numbers.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 pub(crate) mod gguf;
+pub(crate) mod hub;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
