@@ -37,7 +37,6 @@ pub struct Checkpoint {
     weights: Stored,
     tokenizer: Option<Tokenizer>,
     chat_template: Option<ChatTemplate>,
-    begin_token_id: Option<u32>,
     stop_token_ids: Vec<u32>,
 }
 
@@ -66,11 +65,10 @@ impl Checkpoint {
         let tokenizer = Tokenizer::from_gguf(&metadata)?;
         let begin = token("tokenizer.ggml.bos_token_id")?;
         let end = token("tokenizer.ggml.eos_token_id")?;
-        let begin_token_id = begin.as_ref().map(|(id, _)| *id);
         let stop_token_ids = end.iter().map(|(id, _)| *id).collect();
         let chat_template = metadata
             .optional_text("tokenizer.chat_template")?
-            .map(|source| ChatTemplate::new(source, begin.map(|(_, text)| text), end.map(|(_, text)| text)))
+            .map(|source| ChatTemplate::new(source.into(), begin.map(|(_, text)| text), end.map(|(_, text)| text)))
             .transpose()?;
         Ok(Self {
             path: path.to_owned(),
@@ -78,7 +76,6 @@ impl Checkpoint {
             weights: Stored::Files(weights, Naming::Gguf),
             tokenizer: Some(tokenizer),
             chat_template,
-            begin_token_id,
             stop_token_ids,
         })
     }
@@ -97,13 +94,12 @@ impl Checkpoint {
         let config = ModelConfig::from_hub_json(&config_path, &text)?;
         let raw = parse(&config_path, &text)?;
         let generation = optional_json(&path.join("generation_config.json"))?;
-        let special = |key: &str| -> Result<Vec<u32>> {
-            let sources = [generation.as_ref(), Some(&raw)].into_iter().flatten();
-            let ids = sources.map(|source| &source[key]).find(|ids| !ids.is_null());
-            ids.map_or(Ok(Vec::new()), |ids| token_ids(&config_path, key, ids))
-        };
-        let stop_token_ids = special("eos_token_id")?;
-        let begin_token_id = special("bos_token_id")?.first().copied();
+        let stop_token_ids = [generation.as_ref(), Some(&raw)]
+            .into_iter()
+            .flatten()
+            .map(|source| &source["eos_token_id"])
+            .find(|ids| !ids.is_null())
+            .map_or(Ok(Vec::new()), |ids| token_ids(&config_path, ids))?;
         let weights =
             if has_weights { Stored::Files(safetensors::open_folder(path)?, Naming::Hub) } else { Stored::Nowhere };
         let tokenizer_path = path.join("tokenizer.json");
@@ -115,7 +111,6 @@ impl Checkpoint {
             chat_template: hub_chat_template(path)?,
             path: path.to_owned(),
             config,
-            begin_token_id,
             stop_token_ids,
         })
     }
@@ -144,25 +139,32 @@ impl Checkpoint {
         self.chat_template.as_ref()
     }
 
-    /// The token that begins a text, where the model has one.
-    #[must_use]
-    pub fn begin_token_id(&self) -> Option<u32> {
-        self.begin_token_id
-    }
-
     /// The tokens that end a text.
     #[must_use]
     pub fn stop_token_ids(&self) -> &[u32] {
         &self.stop_token_ids
     }
 
+    /// The tensors as they are stored; nothing where weights are made up.
+    #[must_use]
+    pub fn weights(&self) -> Option<&Weights> {
+        match &self.weights {
+            Stored::Files(weights, _) => Some(weights),
+            Stored::Nowhere => None,
+        }
+    }
+
+    /// Checks that the weights are exactly those of the model, and says which is read from where.
+    pub fn plan(&self) -> Result<WeightPlan<'_>> {
+        match &self.weights {
+            Stored::Files(weights, naming) => WeightPlan::check(&self.config, weights, *naming),
+            Stored::Nowhere => Ok(WeightPlan::dummy(&self.config)),
+        }
+    }
+
     /// Checks that the weights are exactly those of the model, then reads them.
     pub fn load(&self, workers: &Workers) -> Result<Llama> {
-        let plan = match &self.weights {
-            Stored::Files(weights, naming) => WeightPlan::check(&self.config, weights, *naming)?,
-            Stored::Nowhere => WeightPlan::dummy(&self.config),
-        };
-        Ok(Llama::load(&plan, workers))
+        Ok(Llama::load(&self.plan()?, workers))
     }
 }
 
@@ -179,12 +181,12 @@ fn optional_json(path: &Path) -> Result<Option<Value>> {
 }
 
 /// One token id or a list of them.
-fn token_ids(path: &Path, key: &str, ids: &Value) -> Result<Vec<u32>> {
+fn token_ids(path: &Path, ids: &Value) -> Result<Vec<u32>> {
     let list = ids.as_array().map_or(std::slice::from_ref(ids), Vec::as_slice);
     list.iter()
         .map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()))
         .collect::<Option<_>>()
-        .ok_or_else(|| Error::damaged(path, format!("{key} is {ids}")))
+        .ok_or_else(|| Error::damaged(path, format!("eos_token_id is {ids}")))
 }
 
 /// The template of `chat_template.jinja`, or else of `tokenizer_config.json`.
@@ -208,5 +210,5 @@ fn hub_chat_template(folder: &Path) -> Result<Option<ChatTemplate>> {
         let token = &config[key];
         token.as_str().or_else(|| token["content"].as_str()).map(str::to_owned)
     };
-    source.map(|source| ChatTemplate::new(&source, token("bos_token"), token("eos_token"))).transpose()
+    source.map(|source| ChatTemplate::new(source, token("bos_token"), token("eos_token"))).transpose()
 }

@@ -41,6 +41,9 @@ pub enum Error {
         /// Every missing, misshapen and left-over tensor.
         problems: Vec<String>,
     },
+    /// A model could not be fetched from a hub.
+    #[error("{0}")]
+    Pull(String),
     /// The default model could not be obtained.
     #[error("{0}")]
     DefaultModel(String),

@@ -3,10 +3,12 @@
 //! A request goes through these modules from top to bottom:
 //!
 //! * [`checkpoint`] opens a model folder or GGUF file: [`weights`] indexes its tensors, [`model`] reads its configuration and
-//!   [`text`] its vocabulary and chat template. [`default_model`] obtains a model when none is named.
+//!   [`text`] its vocabulary and chat template. [`default_model`] obtains a model when none is named, [`hub`] one of that name.
 //! * [`runner`] owns the loaded model and the pages of [`kv`], and takes sequences forward.
 //!   What it was built with is a [`built::Built`].
 //! * [`mod@generate`] prefills a prompt and decodes token by token with [`sampling`].
+//!
+//! [`mod@bench`] times and compares runs of a runner, [`inspect`] describes a model that is not loaded.
 //!
 //! [`sizing`], [`scheduling`] and [`speculation`] have the rules of settings that are to come.
 //!
@@ -17,12 +19,16 @@
 
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod built;
 pub mod checkpoint;
 pub mod default_model;
 mod error;
 pub mod generate;
+pub mod hub;
+pub mod inspect;
 pub mod kv;
+pub mod memory;
 pub mod model;
 pub mod runner;
 pub mod sampling;

@@ -1,16 +1,16 @@
 //! The `engine` command.
 
-mod chat_command;
+mod bench_command;
 mod cli;
+mod completion_command;
 mod config_command;
 mod generate_command;
-mod interrupts;
+mod inspect_command;
 mod kernels_command;
 mod launch;
+mod machine;
 mod probe_command;
-mod prompt;
-mod result_json;
-mod stdin;
+mod pull_command;
 mod terminal;
 
 use std::process::ExitCode;

@@ -44,8 +44,6 @@ impl Sequence {
 /// Which logits a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logits {
-    /// None: the tokens are a part of a prompt.
-    Nowhere,
     /// Those after the last token.
     Last,
     /// Those after every token.
@@ -81,6 +79,17 @@ impl Runner {
         Ok(Self { model, workers, kv, pages: PageAllocator::new(page_count), limits, context_length })
     }
 
+    /// A runner of the same model on the same workers with other limits. All sequences are gone.
+    pub fn rebuild(self, limits: RunnerLimits) -> Result<Self> {
+        Self::new(self.model, self.workers, limits)
+    }
+
+    /// The sizes it was built with.
+    #[must_use]
+    pub fn limits(&self) -> RunnerLimits {
+        self.limits
+    }
+
     /// The model's numbers.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
@@ -91,12 +100,6 @@ impl Runner {
     #[must_use]
     pub fn context_length(&self) -> usize {
         self.context_length
-    }
-
-    /// The most tokens that go through the model at once.
-    #[must_use]
-    pub fn chunked_prefill_size(&self) -> usize {
-        self.limits.chunked_prefill_size
     }
 
     /// The tokens all pages together hold.
@@ -155,7 +158,7 @@ impl Runner {
             let rows: Vec<usize> = match wanted {
                 Logits::All => (0..chunk.len()).collect(),
                 Logits::Last if index + 1 == chunks => vec![chunk.len() - 1],
-                Logits::Last | Logits::Nowhere => Vec::new(),
+                Logits::Last => Vec::new(),
             };
             logits.extend(self.forward(sequence, chunk, &rows));
         }
@@ -192,12 +195,6 @@ impl Runner {
         let span = SequenceSpan { block_table: table.pages(), cached, new: chunk.len() };
         let batch = Batch { token_ids: chunk, positions: &positions, slots: &slots, sequences: &[span], logit_rows };
         self.model.forward(&self.workers, &mut self.kv, batch)
-    }
-
-    /// Forgets all but the first `tokens` tokens of a sequence, and returns the pages that are not needed any more.
-    pub fn truncate(&mut self, sequence: &mut Sequence, tokens: usize) -> Result<()> {
-        self.pages.free(&sequence.table.truncate(tokens))?;
-        Ok(())
     }
 
     /// Returns the pages of a sequence.

@@ -74,7 +74,7 @@ fn colours_are_for_terminals() {
     let (one, two) = (path("one.toml", "[sampling]\nseed = 3"), path("two.toml", "[sampling]\nseed = 4"));
     let cases = [
         ("explain schedule.page_size --page-size 8".to_owned(), "\x1b[1m> --page-size: 8\x1b[0m\n"),
-        ("dump".to_owned(), "\x1b[2m# derived: schedule.pool_pages = 512\x1b[0m\n"),
+        ("dump --max-total-tokens 100".to_owned(), "\x1b[2m# derived: schedule.pool_pages = 7\x1b[0m\n"),
         ("dump --view record --page-size 8".to_owned(), "schedule.page_size = 8 \x1b[2m# --page-size\x1b[0m\n"),
         (format!("check {one}"), ": \x1b[32mok\x1b[0m\n"),
         (format!("diff {one} {two}"), "sampling.seed: \x1b[31m3\x1b[0m -> \x1b[32m4\x1b[0m\n"),

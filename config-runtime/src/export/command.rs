@@ -51,14 +51,49 @@ pub use clap_complete::Shell;
 #[cfg(feature = "completion")]
 #[must_use]
 pub fn completion<S: ConfigNamespaces>(command: Command, shell: Shell) -> String {
-    let mut command = S::augment(command);
-    for entry in super::tree::Node::of::<S>().walk().into_iter().flat_map(super::tree::Node::settings) {
-        command = command.mut_arg(entry.info.path, |argument| hinted(argument, entry));
-    }
+    completion_of::<S>(S::augment(command), shell)
+}
+
+/// A script that completes `command`, which has the flags of the schema already: it or its subcommands went through
+/// [`ConfigNamespaces::augment`]. Needs the feature `completion`.
+///
+/// ```
+/// # use kitbag::{ConfigNamespaces, clap, export};
+/// /// Thumbnail service.
+/// #[derive(ConfigNamespaces)]
+/// struct Args {
+///     /// Keep jobs on disk.
+///     #[config(ns = "pool", default = true)]
+///     durable: bool,
+/// }
+/// let run = Args::augment(clap::Command::new("run"));
+/// let command = clap::Command::new("thumbs").subcommand(run).subcommand(clap::Command::new("version"));
+/// let script = export::completion_of::<Args>(command, export::Shell::Bash);
+/// assert!(script.contains("--durable") && script.contains("true false"));
+/// ```
+#[cfg(feature = "completion")]
+#[must_use]
+pub fn completion_of<S: ConfigNamespaces>(command: Command, shell: Shell) -> String {
+    let root = super::tree::Node::of::<S>();
+    let entries: Vec<_> = root.walk().into_iter().flat_map(super::tree::Node::settings).collect();
+    let mut command = hinted_command(command, &entries);
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, name, &mut script);
     String::from_utf8_lossy(&script).into_owned()
+}
+
+/// The command with what the values of its settings may be, and those of its subcommands.
+#[cfg(feature = "completion")]
+fn hinted_command(command: Command, entries: &[&super::tree::Entry]) -> Command {
+    let command = command.mut_args(|argument| {
+        let entry = entries.iter().find(|entry| argument.get_id() == entry.info.path);
+        match entry {
+            Some(entry) => hinted(argument, entry),
+            None => argument,
+        }
+    });
+    command.mut_subcommands(|command| hinted_command(command, entries))
 }
 
 /// The argument with what its value may be. Parsing goes without: the leaf's own type reads the value, and says more.

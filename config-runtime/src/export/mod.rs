@@ -35,7 +35,7 @@ mod tree;
 #[cfg(feature = "man")]
 pub use command::man;
 #[cfg(feature = "completion")]
-pub use command::{Shell, completion};
+pub use command::{Shell, completion, completion_of};
 pub use json_schema::json_schema;
 pub use listing::listing;
 pub use literal::toml_line;

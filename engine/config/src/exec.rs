@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kitbag::{ConfigChoice, ConfigNamespaces, Facts};
+use kitbag::{ByteSize, ConfigChoice, ConfigNamespaces, Facts};
 
 /// What the computation runs on.
 #[derive(ConfigNamespaces)]
@@ -14,6 +14,8 @@ pub struct Exec {
     /// Threads for computation on the CPU; one per CPU unless set.
     #[config(auto = Facts::cpus, range = 1..=1024)]
     pub threads: usize,
+    /// Memory that weights, computation, keys and values may take together; what this process may still have unless set.
+    pub memory_limit: Option<ByteSize>,
     /// CUDA kernels.
     #[config(nested)]
     pub kernel: Kernel,

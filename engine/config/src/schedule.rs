@@ -7,8 +7,8 @@ use kitbag::ConfigNamespaces;
 #[config(
     ns = "schedule",
     derived(
-        /// Pages of the pool for keys and values.
-        pool_pages: usize = pool_pages(max_total_tokens, page_size),
+        /// Pages that the pool for keys and values has at most; as many as fit where there is no number.
+        pool_pages: Option<usize> = pool_pages(max_total_tokens, page_size),
     )
 )]
 pub struct Schedule {
@@ -18,15 +18,16 @@ pub struct Schedule {
     /// The most prompt tokens that go through the model at once.
     #[config(default = 512, range = 1..=65_536)]
     pub chunked_prefill_size: usize,
-    /// Tokens whose keys and values fit into memory at the same time, over all requests.
+    /// Tokens whose keys and values are kept at the same time, over all requests; unless set, the longest sequence or what fits
+    /// into memory.
     ///
     /// The engine reads what follows from it, the pages of the pool.
-    #[config(default = 8192, range = 1.., resolution_only)]
-    pub max_total_tokens: usize,
+    #[config(range = 1.., resolution_only)]
+    pub max_total_tokens: Option<usize>,
 }
 
-/// The pages that hold `max_total_tokens`, the last one perhaps in part.
+/// The pages that hold `max_total_tokens`, the last one perhaps in part; no number without one.
 #[must_use]
-pub fn pool_pages(max_total_tokens: usize, page_size: usize) -> usize {
-    max_total_tokens.div_ceil(page_size)
+pub fn pool_pages(max_total_tokens: Option<usize>, page_size: usize) -> Option<usize> {
+    max_total_tokens.map(|tokens| tokens.div_ceil(page_size))
 }

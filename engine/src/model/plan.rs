@@ -72,6 +72,18 @@ impl<'a> WeightPlan<'a> {
         self.config
     }
 
+    /// The elements of all weights once they are loaded.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        ModelTensor::all(self.config).iter().map(|tensor| tensor.shape(self.config).iter().product::<usize>()).sum()
+    }
+
+    /// The bytes of all weights once they are loaded.
+    #[must_use]
+    pub fn loaded_bytes(&self) -> usize {
+        self.parameters() * size_of::<f32>()
+    }
+
     /// The tensors `parts` one below another, in single precision.
     pub(super) fn load(&self, workers: &Workers, parts: &[ModelTensor]) -> Vec<f32> {
         let sizes: Vec<usize> = parts.iter().map(|part| part.shape(self.config).iter().product()).collect();

@@ -1,7 +1,7 @@
 //! What is built for known launches: pools, sizes and choices, without the weights of any model.
 //!
 //! A launch is built as `engine generate` builds it, from a folder that holds a `config.json` and nothing else, with made-up
-//! weights. What the processor can do is declared: the choice that follows from it is shown, and the computation itself,
+//! weights. What the processor can do and the memory there is are declared: the choice that follows from it is shown, and the computation itself,
 //! which is not run, is built for instructions that every processor has.
 
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use super::baseline::Entry;
 use super::document::Document;
 use crate::cli::Failure;
 use crate::launch;
+use crate::machine::Machine;
 
 const LIST: &str = include_str!("../../probe/built.toml");
 /// The configurations of models, by the name that a launch calls them: real ones in small, and made-up ones.
@@ -47,6 +48,9 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Processor {
     cpus: usize,
+    /// Not said: not known.
+    #[serde(default)]
+    memory_mib: Option<u64>,
     #[serde(default)]
     avx2: bool,
     #[serde(default)]
@@ -114,7 +118,8 @@ fn build(argv: impl IntoIterator<Item = String>, processor: &Processor) -> Resul
     let context = Settings::loader().args(argv).facts(facts).load()?;
     let view = context.view();
     let checkpoint = launch::open_checkpoint(&view)?;
-    Ok(launch::build_runner(&view, &checkpoint, Isa::scalar())?.built())
+    let machine = Machine { isa: Isa::scalar(), memory: processor.memory_mib.map(|mib| mib << 20) };
+    Ok(launch::build_runner(&view, &checkpoint, machine)?.built())
 }
 
 fn values(built: &Built, processor: &Processor) -> BTreeMap<String, Value> {

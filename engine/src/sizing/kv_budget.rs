@@ -1,7 +1,7 @@
 //! How many tokens and requests fit into the memory that is left?
 //!
-//! Nothing calls this yet. It will be the rule of `schedule.max_total_tokens` and `schedule.max_running_requests` once
-//! `schedule.mem_fraction_static` exists: until then both are what the user or the schema says.
+//! [`crate::memory`] asks for the tokens, for `schedule.max_total_tokens`. Fractions and requests will be the rule of
+//! `schedule.mem_fraction_static` and `schedule.max_running_requests` once those exist.
 
 use super::pages::floor_to_page;
 

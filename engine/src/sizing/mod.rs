@@ -7,8 +7,8 @@
 //! first. [`pool_caps`] divides memory between kinds of layers, [`host_experts`] experts between device and host, and
 //! [`canary`] says what a check of keys and values needs.
 //!
-//! Nothing calls these functions yet: the settings that will are named in each module. They are here, tested, so that a
-//! rule of the schema is a call.
+//! Most of these functions are called by nothing yet: the settings that will are named in each module. They are here,
+//! tested, so that a rule of the schema is a call. [`crate::memory`] calls [`kv_budget`].
 //!
 //! Sizes of memory are bytes; lengths and widths are tokens.
 

@@ -1,17 +1,11 @@
 //! Text to tokens and back: vocabularies, chat templates, streaming.
 
 mod byte_atoms;
-mod calendar;
 mod chat_template;
 mod detokenizer;
-mod generation_tags;
 mod gguf_vocabulary;
-mod python_json;
-mod python_methods;
-mod stop_strings;
 mod tokenizer;
 
 pub use chat_template::{ChatTemplate, Message};
 pub use detokenizer::Detokenizer;
-pub use stop_strings::StopStrings;
 pub use tokenizer::{SpecialTokens, Tokenizer};

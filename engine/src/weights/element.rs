@@ -18,6 +18,18 @@ pub enum ElementType {
 }
 
 impl ElementType {
+    /// The name by which people know it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::Q8_0 => "Q8_0",
+            Self::Q4_1 => "Q4_1",
+        }
+    }
+
     /// The bytes `elements` consecutive elements take: nothing when they do not fill whole blocks or the count overflows.
     #[must_use]
     pub fn bytes(self, elements: usize) -> Option<usize> {

@@ -31,6 +31,14 @@ pub struct Tensor {
     bytes: Range<usize>,
 }
 
+impl Tensor {
+    /// The bytes it takes in its file.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// The tensors of a checkpoint by name.
 #[derive(Debug)]
 pub struct Weights {

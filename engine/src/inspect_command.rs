@@ -1,0 +1,144 @@
+//! `engine inspect`: what is in a model, told from its files.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+
+use engine::checkpoint::Checkpoint;
+use engine::inspect::tensor_kinds;
+use engine::memory::Need;
+use engine_config::Settings;
+use kitbag::ConfigNamespaces;
+use kitbag::clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use crate::cli::{Failure, settings};
+use crate::launch;
+
+pub(crate) const NAME: &str = "inspect";
+const MODEL: &str = "MODEL";
+
+pub(crate) fn command() -> Command {
+    let command = Command::new(NAME)
+        .about("Describe a model without loading it: sizes, tensors, vocabulary, memory needed")
+        .arg(
+            Arg::new(MODEL)
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with("model.model_path")
+                .help("The model, as --model-path takes it; the model of the settings unless given"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON object"));
+    Settings::augment(command)
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    let context = settings(matches)?;
+    let view = context.view();
+    let checkpoint = match matches.get_one::<PathBuf>(MODEL) {
+        Some(model) => launch::open_named(&view, model)?,
+        None => launch::open_checkpoint(&view)?,
+    };
+    let plan = checkpoint.plan().map_err(Failure::run)?;
+    let need = launch::need(&view, &checkpoint, &plan);
+    let report = report(&checkpoint, plan.parameters(), need);
+    let text = if matches.get_flag("json") { format!("{report}\n") } else { text(&report) };
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+fn report(checkpoint: &Checkpoint, parameters: usize, need: Need) -> Value {
+    let config = checkpoint.config();
+    let kinds = checkpoint.weights().map(tensor_kinds).unwrap_or_default();
+    let tensors: Vec<_> = kinds
+        .iter()
+        .map(|kind| {
+            json!({
+                "name": kind.name,
+                "element": kind.element.name(),
+                "tensors": kind.tensors,
+                "elements": kind.elements,
+                "bytes": kind.bytes,
+            })
+        })
+        .collect();
+    let full = need.kv_per_token.saturating_mul(config.context_length as u64);
+    json!({
+        "path": checkpoint.path().display().to_string(),
+        "architecture": format!("{:?}", config.architecture).to_lowercase(),
+        "parameters": parameters,
+        "context_length": config.context_length,
+        "layers": config.layers,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "heads": config.heads,
+        "kv_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "vocab_size": config.vocab_size,
+        "tied_embeddings": config.tied_embeddings,
+        "has_tokenizer": checkpoint.tokenizer().is_some(),
+        "has_chat_template": checkpoint.chat_template().is_some(),
+        "stop_token_ids": checkpoint.stop_token_ids(),
+        "tensors": tensors,
+        "memory": {
+            "model_bytes": need.model(),
+            "weight_bytes": need.weights,
+            "kv_bytes_per_token": need.kv_per_token,
+            "kv_bytes_of_whole_context": full,
+        },
+    })
+}
+
+fn text(report: &Value) -> String {
+    let mut text = String::new();
+    // Writing to memory does not fail.
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<20} {value}");
+    };
+    for (name, key) in [
+        ("model", "path"),
+        ("architecture", "architecture"),
+        ("parameters", "parameters"),
+        ("context length", "context_length"),
+        ("layers", "layers"),
+        ("hidden size", "hidden_size"),
+        ("intermediate size", "intermediate_size"),
+        ("heads", "heads"),
+        ("key-value heads", "kv_heads"),
+        ("head dimension", "head_dim"),
+        ("vocabulary", "vocab_size"),
+        ("tied embeddings", "tied_embeddings"),
+        ("tokenizer", "has_tokenizer"),
+        ("chat template", "has_chat_template"),
+        ("stop tokens", "stop_token_ids"),
+    ] {
+        line(name, &plain(&report[key]));
+    }
+    let memory = |key: &str| mebibytes(report["memory"][key].as_u64().unwrap_or_default());
+    line("memory, model", &memory("model_bytes"));
+    line("memory, context", &format!("{} for keys and values of all of it", memory("kv_bytes_of_whole_context")));
+    for kind in report["tensors"].as_array().into_iter().flatten() {
+        let _ = writeln!(
+            text,
+            "{:<6} {:>5} x {:<48} {:>12}",
+            plain(&kind["element"]),
+            plain(&kind["tensors"]),
+            plain(&kind["name"]),
+            mebibytes(kind["bytes"].as_u64().unwrap_or_default())
+        );
+    }
+    text
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        Value::Array(items) if items.is_empty() => "none".into(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}

@@ -1,0 +1,111 @@
+//! `engine bench` from outside: each run is a process of its own in which nothing else is alive.
+
+mod support;
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use support::{json, models};
+
+/// `engine bench one-batch` with a small model, in an empty environment.
+fn one_batch(model: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
+    command.env_clear().args(["bench", "one-batch", "--threads", "2", "--model-path"]).arg(models().join(model));
+    command.args(arguments).output().expect("the command runs")
+}
+
+fn stdout(output: &Output) -> &str {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::str::from_utf8(&output.stdout).expect("text")
+}
+
+/// What the command says when it fails underway.
+fn refusal(output: &Output) -> String {
+    let said = String::from_utf8(output.stderr.clone()).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    said
+}
+
+#[test]
+fn each_combination_is_one_line_of_json() {
+    let arguments = ["--input-len", "3,5", "--output-len", "1", "4", "--repeats", "2", "--seed", "7", "--json"];
+    let output = one_batch("llama", &arguments);
+    let lines: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let shapes: Vec<_> = lines.iter().map(|line| (line["input_len"].as_u64(), line["output_len"].as_u64())).collect();
+    assert_eq!(shapes, [(3, 1), (3, 4), (5, 1), (5, 4)].map(|(input, output)| (Some(input), Some(output))));
+    for line in &lines {
+        assert_eq!((&line["batch_size"], &line["repeats"], &line["seed"]), (&json!(1), &json!(2), &json!(7)));
+        for key in ["latency_seconds", "prefill_seconds", "prefill_tokens_per_second"] {
+            assert!(line[key].as_f64().is_some_and(|number| number > 0.0), "{key}: {line}");
+        }
+        // One token is the prefill's: there is nothing to decode.
+        let decodes = line["output_len"] == 4;
+        for key in ["decode_step_seconds", "decode_tokens_per_second"] {
+            assert_eq!(line[key].as_f64().is_some_and(|number| number > 0.0), decodes, "{key}: {line}");
+        }
+    }
+    let table = one_batch("qwen3", &["--input-len", "4", "--output-len", "2", "--repeats", "1"]);
+    assert_eq!(stdout(&table).lines().count(), 2);
+    assert!(stdout(&table).contains("decode tok/s"), "{}", stdout(&table));
+}
+
+#[test]
+fn weights_may_be_made_up() {
+    let arguments = ["--load-format=dummy", "--input-len=4", "--output-len=2", "--repeats=1", "--json"];
+    assert_eq!(stdout(&one_batch("llama", &arguments)).lines().count(), 1);
+}
+
+#[test]
+fn a_shape_that_cannot_run_is_refused_before_any_is_run() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["--batch-size", "1,4"], "a step takes one sequence in this version, so the batch size must be 1"),
+        (&["--input-len", "8,2048"], "2063 tokens are more than the context length of 2048"),
+        (&["--max-total-tokens", "64"], "143 tokens are more than the 64 that there is room for"),
+        (&["--output-len", "0"], "must be at least 1"),
+    ];
+    for (arguments, part) in cases {
+        let output = one_batch("llama", &[arguments, &["--json"]].concat());
+        let said = refusal(&output);
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_correctness_test_passes_for_every_small_model_and_its_reference() {
+    for model in ["llama", "llama_tied", "qwen3"] {
+        let reference = models().join(model).join("reference.json");
+        let reference = reference.to_str().expect("text");
+        let output = one_batch(model, &["--correctness-test", "--input-len", "33", "--reference", reference]);
+        assert!(stdout(&output).contains("and so does the reference"), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn a_reference_that_disagrees_fails_the_correctness_test() {
+    let mut reference = json(&models().join("llama/reference.json"));
+    let wanted = reference["greedy_ids"][5].as_u64().expect("an id");
+    reference["greedy_ids"][5] = json!(wanted ^ 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("reference.json");
+    fs::write(&path, reference.to_string()).expect("written");
+    let arguments = ["--correctness-test", "--input-len", "9", "--reference", path.to_str().expect("text")];
+    let said = refusal(&one_batch("llama", &arguments));
+    for part in [
+        "the correctness test failed",
+        "case 1 of the reference after token 83",
+        &format!("token {wanted} is the likeliest, not token {}", wanted ^ 1),
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    // Where the reference itself was undecided, either token is right.
+    reference["margins"][5] = json!(0.01);
+    reference["greedy_ids"] = json!(reference["greedy_ids"].as_array().expect("a list")[..6]);
+    fs::write(&path, reference.to_string()).expect("written");
+    stdout(&one_batch("llama", &arguments));
+    fs::write(&path, "{}").expect("written");
+    assert!(refusal(&one_batch("llama", &arguments)).contains("no reference: it takes prompt_ids and greedy_ids"));
+}

@@ -1,0 +1,70 @@
+//! `engine inspect` and `engine completion` from outside.
+
+mod support;
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use support::models;
+
+fn engine(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_engine")).args(arguments).output().expect("the command runs")
+}
+
+fn stdout(output: &Output) -> &str {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::str::from_utf8(&output.stdout).expect("text")
+}
+
+fn path(model: &str) -> String {
+    models().join(model).to_str().expect("text").to_owned()
+}
+
+#[test]
+fn a_model_is_described_without_loading_it() {
+    let output = engine(&["inspect", &path("llama"), "--json"]);
+    let report: Value = serde_json::from_str(stdout(&output)).expect("one object");
+    // Of tests/models/llama/config.json and reference.json.
+    let wanted = json!({
+        "architecture": "llama",
+        "parameters": 176_576,
+        "context_length": 2048,
+        "vocab_size": 512,
+        "has_tokenizer": true,
+        "has_chat_template": true,
+    });
+    for (key, value) in wanted.as_object().expect("an object") {
+        assert_eq!(&report[key], value, "{key}");
+    }
+    let tensors = report["tensors"].as_array().expect("a list");
+    let total: u64 = tensors.iter().map(|kind| kind["elements"].as_u64().expect("a number")).sum();
+    assert_eq!(total, 176_576);
+    let queries = tensors.iter().find(|kind| kind["name"] == "model.layers.*.self_attn.q_proj.weight").expect("there");
+    assert_eq!(queries["tensors"], report["layers"]);
+    assert!(report["memory"]["weight_bytes"].as_u64() <= report["memory"]["model_bytes"].as_u64());
+
+    let text = engine(&["inspect", "--model-path", &path("llama")]);
+    for part in ["parameters           176576", "chat template        yes", "model.layers.*.self_attn.q_proj.weight"] {
+        assert!(stdout(&text).contains(part), "`{part}` is missing in: {}", stdout(&text));
+    }
+}
+
+#[test]
+fn a_model_named_twice_or_not_there_is_an_error() {
+    let twice = engine(&["inspect", &path("llama"), "--model-path", &path("qwen3")]);
+    assert_eq!(twice.status.code(), Some(2));
+    let gone = engine(&["inspect", "/no/such/model"]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("/no/such/model"));
+}
+
+#[test]
+fn every_shell_completes_commands_flags_and_choices() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = engine(&["completion", shell]);
+        for part in ["one-batch", "page-size", "safetensors"] {
+            assert!(stdout(&output).contains(part), "{shell} does not know {part}");
+        }
+    }
+    assert_eq!(engine(&["completion", "cmd"]).status.code(), Some(2));
+}
