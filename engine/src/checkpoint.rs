@@ -6,7 +6,7 @@ use kernels::cpu::Workers;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::model::{Llama, ModelConfig, Naming, WeightPlan};
+use crate::model::{Decoder, ModelConfig, Naming, WeightPlan};
 use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights::{Weights, gguf, safetensors};
 
@@ -163,8 +163,8 @@ impl Checkpoint {
     }
 
     /// Checks that the weights are exactly those of the model, then reads them.
-    pub fn load(&self, workers: &Workers) -> Result<Llama> {
-        Ok(Llama::load(&self.plan()?, workers))
+    pub fn load(&self, workers: &Workers) -> Result<Decoder> {
+        Ok(Decoder::load(&self.plan()?, workers))
     }
 }
 

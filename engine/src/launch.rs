@@ -10,7 +10,7 @@ use engine::default_model;
 use engine::generate::Request;
 use engine::hub::{self, Hub, ModelName, Named};
 use engine::memory::{Need, Wanted};
-use engine::model::{Llama, WeightPlan};
+use engine::model::{Decoder, WeightPlan};
 use engine::runner::{Runner, RunnerLimits};
 use engine_config::exec::{Device, ExecBag, ExecKernelBag};
 use engine_config::model::ModelBag;
@@ -142,7 +142,7 @@ pub(crate) fn build_runner(
         RunnerLimits { page_size, pool_pages, chunked_prefill_size: schedule.chunked_prefill_size(), context_length };
     let threads = NonZeroUsize::new(exec.threads()).unwrap_or(NonZeroUsize::MIN);
     let workers = Workers::with_isa(threads, machine.isa).map_err(Failure::run)?;
-    let model = Llama::load(&plan, &workers);
+    let model = Decoder::load(&plan, &workers);
     Runner::new(model, workers, limits).map_err(Failure::run)
 }
 

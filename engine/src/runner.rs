@@ -5,7 +5,7 @@ use kernels::cpu::{SequenceSpan, Workers};
 use crate::built::{Built, KvPool};
 use crate::error::{Error, Result};
 use crate::kv::{BlockTable, KvStore, PageAllocator};
-use crate::model::{Batch, Llama, ModelConfig};
+use crate::model::{Batch, Decoder, ModelConfig};
 
 /// The sizes a runner is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum Logits {
 
 /// A model ready to run.
 pub struct Runner {
-    model: Llama,
+    model: Decoder,
     workers: Workers,
     kv: KvStore,
     pages: PageAllocator,
@@ -62,7 +62,7 @@ pub struct Runner {
 
 impl Runner {
     /// A runner of `model` on `workers`.
-    pub fn new(model: Llama, workers: Workers, limits: RunnerLimits) -> Result<Self> {
+    pub fn new(model: Decoder, workers: Workers, limits: RunnerLimits) -> Result<Self> {
         if limits.page_size == 0 || limits.chunked_prefill_size == 0 {
             return Err(Error::Setting("page size and chunked prefill size must be at least 1".into()));
         }

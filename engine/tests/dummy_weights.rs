@@ -35,7 +35,7 @@ fn runner(model: &str, threads: usize, chunk: usize) -> Runner {
 
 #[test]
 fn the_same_numbers_everywhere() {
-    for model in ["llama", "llama_tied", "qwen3"] {
+    for model in support::MODELS {
         let logits = |threads, chunk| -> Vec<u32> {
             let mut runner = runner(model, threads, chunk);
             let mut sequence = runner.start();

@@ -7,12 +7,11 @@ use std::path::Path;
 use engine::model::ModelConfig;
 use engine::runner::{Logits, Runner};
 use engine::text::SpecialTokens;
-use support::{floats, greedy, ids, json, models, open, runner};
+use support::{MODELS, floats, greedy, ids, json, models, open, runner};
 
-const MODELS: [&str; 3] = ["llama", "llama_tied", "qwen3"];
-const PAGE_SIZES: [usize; 3] = [1, 7, 16];
-/// Whole prompts, and chunks that divide neither the prompt nor a page.
-const CHUNKS: [usize; 3] = [512, 32, 5];
+const PAGE_SIZES: [usize; 3] = [1, 16, 64];
+/// Whole prompts, single tokens, and chunks that divide the prompt, a page or neither.
+const CHUNKS: [usize; 4] = [512, 1, 7, 16];
 const TOLERANCE: f32 = 2e-3;
 
 fn for_each_form(check: impl Fn(&str, &Path, &mut Runner, &str)) {
@@ -48,6 +47,7 @@ fn greedy_continuations_match_the_reference_for_every_page_and_chunk_size() {
     for_each_form(|_, path, runner, case| {
         let reference = json(&path.join("reference.json"));
         let want = ids(&reference["greedy_ids"]);
+        assert_eq!(want.len(), 32, "{case}");
         // Twice: the second sequence gets pages that have been used before.
         for round in ["first", "second"] {
             let got = greedy(runner, &ids(&reference["prompt_ids"]), want.len());
@@ -70,7 +70,7 @@ fn splitting_a_prompt_changes_no_bit_of_the_logits() {
             logits.into_iter().map(f32::to_bits).collect()
         };
         let whole = logits(16, 512);
-        for (page_size, chunk) in [(16, 1), (1, 5), (7, 32), (256, 78)] {
+        for (page_size, chunk) in [(16, 1), (64, 7), (1, 5), (7, 32), (256, 78)] {
             assert!(logits(page_size, chunk) == whole, "{model}, pages of {page_size}, chunks of {chunk}");
         }
     }

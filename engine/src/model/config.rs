@@ -2,28 +2,20 @@
 
 use std::path::Path;
 
+use super::architecture::{Architecture, AttentionBias, QueryKeyNorm};
 use super::rope::Rope;
 use crate::error::{Error, Result};
-
-/// Which variant of the family a model is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// Llama, and models of the same form such as `SmolLM2`.
-    Llama,
-    /// Llama with normalised queries and keys.
-    Qwen3,
-}
 
 /// A model of the family, as read from either kind of checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// The variant.
+    /// What it is called; all that follows from it is in the other fields.
     pub architecture: Architecture,
     /// Rows of the embedding: token ids are below it.
     pub vocab_size: usize,
     /// Elements of the residual stream.
     pub hidden_size: usize,
-    /// Elements between the two halves of the feed-forward block.
+    /// Elements between the two halves of the feed-forward block of layers without experts.
     pub intermediate_size: usize,
     /// Transformer layers.
     pub layers: usize,
@@ -41,31 +33,71 @@ pub struct ModelConfig {
     pub tied_embeddings: bool,
     /// Positions the model was made for.
     pub context_length: usize,
+    /// Biases of attention.
+    pub attention_bias: AttentionBias,
+    /// Whether the matrices of the feed-forward block have biases.
+    pub mlp_bias: bool,
+    /// Where queries and keys are normalised.
+    pub query_key_norm: QueryKeyNorm,
+    /// The largest magnitude that elements of queries, keys and values keep before they are rotated.
+    pub clip_qkv: Option<f32>,
+    /// For each layer, the tokens that a token sees, itself and those before it. Nothing: all.
+    pub windows: Vec<Option<usize>>,
+    /// The experts, where there are any.
+    pub experts: Option<Experts>,
+}
+
+/// Feed-forward blocks of which each token uses a few.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experts {
+    /// Experts of a layer.
+    pub count: usize,
+    /// Experts that a token goes to.
+    pub per_token: usize,
+    /// Elements between the two halves of an expert.
+    pub intermediate_size: usize,
+    /// Whether the weights of a token's experts sum to one, rather than being their probabilities among all.
+    pub renormalised: bool,
+    /// Which layers have experts; the others have one block for all tokens.
+    pub sparse_layers: Vec<bool>,
 }
 
 /// What a size is called, the largest a model may have, and where it is.
 type Limit = (&'static str, usize, fn(&ModelConfig) -> usize);
 
+const LAYER_LIMIT: usize = 1 << 12;
+const EXPERT_LIMIT: usize = 1 << 14;
+const INTERMEDIATE_LIMIT: usize = 1 << 22;
+
 /// Sizes beyond these are no model but a damaged file.
 const LIMITS: [Limit; 8] = [
     ("vocabulary size", 1 << 24, |c| c.vocab_size),
     ("hidden size", 1 << 20, |c| c.hidden_size),
-    ("intermediate size", 1 << 22, |c| c.intermediate_size),
-    ("number of layers", 1 << 12, |c| c.layers),
+    ("intermediate size", INTERMEDIATE_LIMIT, |c| c.intermediate_size),
+    ("number of layers", LAYER_LIMIT, |c| c.layers),
     ("number of attention heads", 1 << 14, |c| c.heads),
     ("number of key-value heads", 1 << 14, |c| c.kv_heads),
     ("head dimension", 1 << 14, |c| c.head_dim),
     ("context length", 1 << 28, |c| c.context_length),
 ];
 
+fn within(path: &Path, what: &str, limit: usize, size: usize) -> Result<()> {
+    if (1..=limit).contains(&size) {
+        return Ok(());
+    }
+    Err(Error::damaged(path, format!("{what} {size} is not within 1..={limit}")))
+}
+
+/// Refuses a number of layers that no model has, before anything is kept for each.
+pub(super) fn check_layer_count(path: &Path, layers: usize) -> Result<()> {
+    within(path, "number of layers", LAYER_LIMIT, layers)
+}
+
 impl ModelConfig {
     /// Refuses sizes no model has and heads that do not fit one another; `path` is the file they came from.
     pub(super) fn checked(self, path: &Path) -> Result<Self> {
         for (what, limit, size) in LIMITS {
-            let size = size(&self);
-            if !(1..=limit).contains(&size) {
-                return Err(Error::damaged(path, format!("{what} {size} is not within 1..={limit}")));
-            }
+            within(path, what, limit, size(&self))?;
         }
         if !self.heads.is_multiple_of(self.kv_heads) {
             let problem = format!("{} attention heads cannot share {} key-value heads", self.heads, self.kv_heads);
@@ -75,12 +107,39 @@ impl ModelConfig {
             let problem = format!("head dimension {} is odd, rotary positions need pairs", self.head_dim);
             return Err(Error::damaged(path, problem));
         }
+        self.check_layers(path)?;
         let eps = self.rms_norm_eps;
         if !(eps.is_finite() && eps >= 0.0) {
             return Err(Error::damaged(path, format!("normalisation epsilon {eps} is not a small number")));
         }
         self.rope.check(path)?;
         Ok(self)
+    }
+
+    fn check_layers(&self, path: &Path) -> Result<()> {
+        if self.windows.contains(&Some(0)) {
+            return Err(Error::damaged(path, "a sliding window of 0 tokens"));
+        }
+        if let Some(clip) = self.clip_qkv.filter(|clip| !(clip.is_finite() && *clip > 0.0)) {
+            return Err(Error::damaged(path, format!("clip_qkv is {clip}, not a positive number")));
+        }
+        if let Some(experts) = &self.experts {
+            let sizes = [
+                ("number of experts", EXPERT_LIMIT, experts.count),
+                ("number of experts per token", experts.count, experts.per_token),
+                ("intermediate size of an expert", INTERMEDIATE_LIMIT, experts.intermediate_size),
+            ];
+            for (what, limit, size) in sizes {
+                within(path, what, limit, size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The experts of a layer that has them.
+    #[must_use]
+    pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
+        self.experts.as_ref().filter(|experts| experts.sparse_layers[layer])
     }
 
     /// Elements of all query heads.

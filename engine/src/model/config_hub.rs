@@ -3,16 +3,18 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::config::{Architecture, ModelConfig};
-use super::rope::{Rope, RopeScaling};
+use super::architecture::{AttentionBias, BiasRule, FAMILIES, Family, WindowRule};
+use super::config::{ModelConfig, check_layer_count};
 use crate::error::{Error, Result};
 
-/// The keys that are used; the two forms differ in how they spell rotary positions.
+mod layers;
+mod rope;
+
+/// The keys that are used; the two forms differ in how they spell rotary positions and the number of experts.
 #[derive(Deserialize)]
 struct HubConfig {
-    architectures: Vec<String>,
     vocab_size: usize,
     hidden_size: usize,
     intermediate_size: usize,
@@ -22,40 +24,36 @@ struct HubConfig {
     head_dim: Option<usize>,
     rms_norm_eps: f32,
     rope_theta: Option<f64>,
-    rope_scaling: Option<RopeParameters>,
-    rope_parameters: Option<RopeParameters>,
+    rope_scaling: Option<Map<String, Value>>,
+    rope_parameters: Option<Map<String, Value>>,
+    original_max_position_embeddings: Option<usize>,
     tie_word_embeddings: Option<bool>,
     max_position_embeddings: usize,
-}
-
-#[derive(Deserialize)]
-struct RopeParameters {
-    rope_theta: Option<f64>,
-    #[serde(alias = "type")]
-    rope_type: Option<Value>,
-    factor: Option<f64>,
-    low_freq_factor: Option<f64>,
-    high_freq_factor: Option<f64>,
-    original_max_position_embeddings: Option<f64>,
+    attention_bias: Option<bool>,
+    mlp_bias: Option<bool>,
+    clip_qkv: Option<f32>,
+    sliding_window: Option<usize>,
+    use_sliding_window: Option<bool>,
+    max_window_layers: Option<usize>,
+    layer_types: Option<Vec<String>>,
+    num_experts: Option<usize>,
+    num_local_experts: Option<usize>,
+    num_experts_per_tok: Option<usize>,
+    moe_intermediate_size: Option<usize>,
+    norm_topk_prob: Option<bool>,
+    decoder_sparse_step: Option<usize>,
+    mlp_only_layers: Option<Vec<usize>>,
 }
 
 impl ModelConfig {
     /// Reads the text of a `config.json`; `path` is what messages call it.
     pub fn from_hub_json(path: &Path, text: &str) -> Result<Self> {
         let damaged = |e: serde_json::Error| Error::damaged(path, e.to_string());
-        let mut value: Value = serde_json::from_str(text).map_err(damaged)?;
-        let architecture = architecture(path, &value)?;
-        refuse_what_changes_the_result(path, &value)?;
-        for key in ["rope_scaling", "rope_parameters"] {
-            // Both spellings of the type at once are common; they would be a duplicate to serde.
-            if let Some(Value::Object(rope)) = value.get_mut(key)
-                && rope.contains_key("rope_type")
-            {
-                rope.remove("type");
-            }
-        }
+        let value: Value = serde_json::from_str(text).map_err(damaged)?;
+        let family = family(path, &value)?;
+        refuse_what_changes_the_result(path, family, &value)?;
         let hub: HubConfig = serde_json::from_value(value).map_err(damaged)?;
-        debug_assert_eq!(hub.architectures.len(), 1);
+        check_layer_count(path, hub.num_hidden_layers)?;
         let head_dim = match hub.head_dim {
             Some(head_dim) => head_dim,
             None if hub.num_attention_heads > 0 && hub.hidden_size.is_multiple_of(hub.num_attention_heads) => {
@@ -65,8 +63,14 @@ impl ModelConfig {
                 return Err(Error::damaged(path, "hidden_size is no multiple of num_attention_heads"));
             }
         };
+        let attention_bias = match family.attention_bias {
+            BiasRule::Always(bias) => bias,
+            BiasRule::Stated if hub.attention_bias == Some(true) => AttentionBias::All,
+            BiasRule::Stated => AttentionBias::None,
+        };
+        let experts = family.experts.map(|rule| layers::experts(path, rule, &hub)).transpose()?;
         Self {
-            architecture,
+            architecture: family.architecture,
             vocab_size: hub.vocab_size,
             hidden_size: hub.hidden_size,
             intermediate_size: hub.intermediate_size,
@@ -75,31 +79,40 @@ impl ModelConfig {
             kv_heads: hub.num_key_value_heads.unwrap_or(hub.num_attention_heads),
             head_dim,
             rms_norm_eps: hub.rms_norm_eps,
-            rope: rope(path, hub.rope_theta, hub.rope_parameters.or(hub.rope_scaling))?,
+            rope: rope::rope(path, &hub)?,
             tied_embeddings: hub.tie_word_embeddings.unwrap_or(false),
             context_length: hub.max_position_embeddings,
+            attention_bias,
+            mlp_bias: hub.mlp_bias.unwrap_or(false),
+            query_key_norm: family.query_key_norm,
+            clip_qkv: hub.clip_qkv,
+            windows: layers::windows(path, family, &hub)?,
+            experts: experts.flatten(),
         }
         .checked(path)
     }
 }
 
-fn architecture(path: &Path, value: &Value) -> Result<Architecture> {
+fn family(path: &Path, value: &Value) -> Result<&'static Family> {
     let names: Vec<&str> = value["architectures"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.is_empty() {
+        return Err(Error::damaged(path, "names no architecture"));
+    }
+    let unknown = || {
+        let known = FAMILIES.each_ref().map(|family| family.hub_name).join(", ");
+        Error::unsupported(path, format!("architecture {} (known: {known})", names.join(", ")))
+    };
     match names[..] {
-        ["LlamaForCausalLM"] => Ok(Architecture::Llama),
-        ["Qwen3ForCausalLM"] => Ok(Architecture::Qwen3),
-        [] => Err(Error::damaged(path, "names no architecture")),
-        _ => {
-            let what = format!("architecture {} (known: LlamaForCausalLM, Qwen3ForCausalLM)", names.join(", "));
-            Err(Error::unsupported(path, what))
-        }
+        [name] => FAMILIES.iter().find(|family| family.hub_name == name).ok_or_else(unknown),
+        _ => Err(unknown()),
     }
 }
 
 /// Whether a value is what a model without the feature would say.
 type Neutral = fn(&Value) -> bool;
 
-/// Keys that change what a model computes, with the values that leave it as this engine computes it.
+/// Keys that change what a model computes, with the values that leave it as this engine computes it where the architecture does
+/// not read the key.
 const NEUTRAL_VALUES: &[(&str, Neutral)] = &[
     ("hidden_act", |v| v == "silu"),
     ("attention_bias", |v| v == false),
@@ -114,60 +127,45 @@ const NEUTRAL_VALUES: &[(&str, Neutral)] = &[
     ("embedding_multiplier", Value::is_null),
     ("logits_scaling", Value::is_null),
     ("residual_multiplier", Value::is_null),
+    ("clip_qkv", Value::is_null),
     ("num_experts", |v| v == 0),
     ("num_local_experts", |v| v == 0),
+    ("n_routed_experts", |v| v == 0),
+    ("n_shared_experts", |v| v == 0),
+    ("shared_expert_intermediate_size", |v| v == 0),
+    ("norm_topk_prob", |v| v == true),
+    ("scoring_func", |v| v == "softmax"),
+    ("routed_scaling_factor", |v| v == 1 || v == 1.0),
+    ("decoder_sparse_step", |v| v == 1),
+    ("mlp_only_layers", |v| v.as_array().is_some_and(Vec::is_empty)),
     ("no_rope_layers", |v| v.as_array().is_some_and(Vec::is_empty)),
     ("layer_types", |v| v.as_array().is_some_and(|layers| layers.iter().all(|layer| layer == "full_attention"))),
 ];
 
-fn refuse_what_changes_the_result(path: &Path, value: &Value) -> Result<()> {
-    let refuse = |key: &str, value: &Value| Err(Error::unsupported(path, format!("{key} = {value}")));
+fn refuse_what_changes_the_result(path: &Path, family: &Family, value: &Value) -> Result<()> {
+    let refuse =
+        |key: &str, value: &Value| Err(Error::unsupported(path, format!("{key} = {value} in a {}", family.hub_name)));
     for (key, neutral) in NEUTRAL_VALUES {
         match value.get(key) {
-            Some(found) if !found.is_null() && !neutral(found) => return refuse(key, found),
+            // Some configurations of models that always have these biases say so.
+            Some(Value::Bool(true))
+                if *key == "attention_bias"
+                    && family.attention_bias == BiasRule::Always(AttentionBias::QueryKeyValue) => {}
+            Some(found) if !found.is_null() && !family.reads(key) && !neutral(found) => return refuse(key, found),
             _ => {}
         }
     }
-    // A window counts when nothing switches it off.
-    let window = &value["sliding_window"];
-    if !window.is_null() && value["use_sliding_window"] != false {
-        return refuse("sliding_window", window);
-    }
-    if value["use_sliding_window"] == true {
-        return refuse("use_sliding_window", &value["use_sliding_window"]);
+    if family.windows == WindowRule::Never {
+        // A window counts when nothing switches it off.
+        let window = &value["sliding_window"];
+        if !window.is_null() && value["use_sliding_window"] != false {
+            return refuse("sliding_window", window);
+        }
+        if value["use_sliding_window"] == true {
+            return refuse("use_sliding_window", &value["use_sliding_window"]);
+        }
     }
     Ok(())
-}
-
-fn rope(path: &Path, theta: Option<f64>, parameters: Option<RopeParameters>) -> Result<Rope> {
-    /// What models that say nothing mean.
-    const DEFAULT_THETA: f64 = 10_000.0;
-    let Some(parameters) = parameters else {
-        return Ok(Rope { theta: theta.unwrap_or(DEFAULT_THETA), scaling: RopeScaling::None });
-    };
-    let theta = parameters.rope_theta.or(theta).unwrap_or(DEFAULT_THETA);
-    let kind = parameters.rope_type.unwrap_or(Value::from("default"));
-    let scaling = match kind.as_str() {
-        Some("default") => RopeScaling::None,
-        Some("llama3") => {
-            let need = |name: &str, value: Option<f64>| {
-                value.ok_or_else(|| Error::damaged(path, format!("llama3 rope scaling without {name}")))
-            };
-            RopeScaling::Llama3 {
-                factor: need("factor", parameters.factor)?,
-                low_freq_factor: need("low_freq_factor", parameters.low_freq_factor)?,
-                high_freq_factor: need("high_freq_factor", parameters.high_freq_factor)?,
-                original_context: need(
-                    "original_max_position_embeddings",
-                    parameters.original_max_position_embeddings,
-                )?,
-            }
-        }
-        _ => {
-            return Err(Error::unsupported(path, format!("rope type {kind} (known: default, llama3)")));
-        }
-    };
-    Ok(Rope { theta, scaling })
 }
 
 #[cfg(test)]
@@ -176,7 +174,8 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::ModelConfig;
+    use super::{AttentionBias, ModelConfig};
+    use crate::model::RopeScaling;
 
     fn small() -> Value {
         json!({
@@ -199,18 +198,38 @@ mod tests {
     #[test]
     fn whatever_would_change_the_result_is_refused_by_name() {
         let cases = [
-            ("architectures", json!(["MistralForCausalLM"]), "MistralForCausalLM"),
+            (
+                "architectures",
+                json!(["GemmaForCausalLM"]),
+                "GemmaForCausalLM (known: LlamaForCausalLM, MistralForCausalLM",
+            ),
+            (
+                "architectures",
+                json!(["LlamaForCausalLM", "Qwen2ForCausalLM"]),
+                "LlamaForCausalLM, Qwen2ForCausalLM (known",
+            ),
             ("architectures", json!([]), "no architecture"),
             ("hidden_act", json!("gelu"), "hidden_act = \"gelu\""),
-            ("attention_bias", json!(true), "attention_bias = true"),
-            ("mlp_bias", json!(true), "mlp_bias = true"),
+            ("clip_qkv", json!(8.0), "clip_qkv = 8.0 in a LlamaForCausalLM"),
+            ("num_experts", json!(8), "num_experts = 8"),
+            ("decoder_sparse_step", json!(2), "decoder_sparse_step = 2"),
             ("quantization_config", json!({"quant_method": "awq"}), "quantization_config"),
             ("sliding_window", json!(4096), "sliding_window = 4096"),
             ("use_sliding_window", json!(true), "use_sliding_window = true"),
             ("layer_types", json!(["sliding_attention"]), "layer_types"),
             ("partial_rotary_factor", json!(0.5), "partial_rotary_factor = 0.5"),
             ("rope_scaling", json!({"type": "dynamic", "factor": 2.0}), "rope type \"dynamic\""),
-            ("rope_scaling", json!({"rope_type": "yarn", "type": "yarn", "factor": 2.0}), "rope type \"yarn\""),
+            ("rope_scaling", json!({"rope_type": "longrope", "type": "yarn", "factor": 2.0}), "rope type \"longrope\""),
+            (
+                "rope_scaling",
+                json!({"rope_type": "linear", "factor": 2.0, "mscale": 1}),
+                "mscale = 1 of rope type \"linear\"",
+            ),
+            ("rope_scaling", json!({"rope_type": "yarn", "factor": "2"}), "factor is \"2\", not a number"),
+            ("rope_parameters", json!({"full_attention": {"rope_type": "default"}}), "full_attention = "),
+            ("rope_parameters", json!({"partial_rotary_factor": 0.5}), "partial_rotary_factor = 0.5"),
+            ("rope_parameters", json!({"rope_type": "yarn", "factor": 4, "rope_theta": 1}), "theta - 1 is 0"),
+            ("num_hidden_layers", json!(1_u64 << 40), "number of layers"),
             ("rope_scaling", json!({"rope_type": "llama3", "factor": 2.0}), "without low_freq_factor"),
             ("rope_theta", json!(-1.0), "theta is -1"),
             ("num_key_value_heads", json!(0), "number of key-value heads 0"),
@@ -227,11 +246,152 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_window_that_is_switched_off_is_no_window() {
+    fn of(architecture: &str, changes: &Value) -> Value {
         let mut config = small();
-        config["sliding_window"] = json!(4096);
-        config["use_sliding_window"] = json!(false);
-        assert!(read(&config).is_ok());
+        config["architectures"] = json!([architecture]);
+        config["num_hidden_layers"] = json!(4);
+        for (key, value) in changes.as_object().expect("an object") {
+            config[key] = value.clone();
+        }
+        config
+    }
+
+    #[test]
+    fn windows_go_to_the_layers_that_the_configuration_names() {
+        let off = json!({"sliding_window": 9, "use_sliding_window": false});
+        let above = json!({"sliding_window": 9, "use_sliding_window": true, "max_window_layers": 3});
+        let typed = json!({"sliding_window": 9, "use_sliding_window": true, "max_window_layers": 0,
+            "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]});
+        let (no, yes) = (None, Some(9));
+        let cases = [
+            ("LlamaForCausalLM", &off, [no; 4]),
+            ("MistralForCausalLM", &off, [no; 4]),
+            ("MistralForCausalLM", &json!({"sliding_window": null}), [no; 4]),
+            ("MistralForCausalLM", &json!({"sliding_window": 9}), [yes; 4]),
+            ("Qwen2ForCausalLM", &json!({"sliding_window": 9}), [no; 4]),
+            ("Qwen2ForCausalLM", &json!({"sliding_window": 9, "use_sliding_window": true}), [no; 4]),
+            ("Qwen2ForCausalLM", &above, [no, no, no, yes]),
+            ("Qwen3ForCausalLM", &above, [no, no, no, yes]),
+            ("Qwen3ForCausalLM", &typed, [no, yes, no, yes]),
+        ];
+        for (architecture, changes, want) in cases {
+            let config = read(&of(architecture, changes)).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(config.windows, want, "{architecture} {changes}");
+        }
+    }
+
+    #[test]
+    fn windows_that_contradict_themselves_are_refused() {
+        let moe = json!({"num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 8,
+            "sliding_window": 9, "use_sliding_window": true, "max_window_layers": 2});
+        let cases = [
+            ("Qwen2ForCausalLM", json!({"use_sliding_window": true}), "without a sliding_window"),
+            ("MistralForCausalLM", json!({"sliding_window": 0}), "a sliding window of 0 tokens"),
+            ("MistralForCausalLM", json!({"layer_types": ["full_attention"]}), "1 entries for 4 layers"),
+            ("MistralForCausalLM", json!({"layer_types": vec!["sliding_attention"; 4]}), "sliding_window is null"),
+            ("MistralForCausalLM", json!({"layer_types": vec!["chunked"; 4]}), "layer_types[0] = \"chunked\""),
+            ("Qwen3MoeForCausalLM", moe, "max_window_layers = 2"),
+        ];
+        for (architecture, changes, message) in cases {
+            let error = read(&of(architecture, &changes)).expect_err(message);
+            assert!(error.contains(message), "{architecture} {changes}: {error}");
+        }
+    }
+
+    #[test]
+    fn experts_are_in_the_layers_that_the_configuration_names() {
+        let sparse = |changes: Value| {
+            let mut all = json!({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8});
+            for (key, value) in changes.as_object().expect("an object") {
+                all[key] = value.clone();
+            }
+            let config = read(&of("Qwen3MoeForCausalLM", &all)).unwrap_or_else(|e| panic!("{e}"));
+            config.experts.map(|experts| experts.sparse_layers)
+        };
+        let (dense, with) = (false, true);
+        assert_eq!(sparse(json!({})), Some(vec![with; 4]));
+        assert_eq!(sparse(json!({"decoder_sparse_step": 2})), Some(vec![dense, with, dense, with]));
+        assert_eq!(sparse(json!({"mlp_only_layers": [0, 2]})), Some(vec![dense, with, dense, with]));
+        assert_eq!(
+            sparse(json!({"decoder_sparse_step": 2, "mlp_only_layers": [3]})),
+            Some(vec![dense, with, dense, dense])
+        );
+        assert_eq!(sparse(json!({"num_experts": 0})), None);
+    }
+
+    #[test]
+    fn experts_that_cannot_be_are_refused() {
+        let cases = [
+            ("MixtralForCausalLM", json!({}), "num_experts or num_local_experts"),
+            ("MixtralForCausalLM", json!({"num_local_experts": 4}), "num_experts_per_tok"),
+            ("MixtralForCausalLM", json!({"num_local_experts": 4, "num_experts_per_tok": 5}), "5 is not within 1..=4"),
+            ("MixtralForCausalLM", json!({"num_local_experts": 4, "norm_topk_prob": false}), "norm_topk_prob = false"),
+            ("OlmoeForCausalLM", json!({"num_experts": 4, "num_local_experts": 8}), "num_local_experts = 8"),
+            (
+                "OlmoeForCausalLM",
+                json!({"num_experts": 4, "num_experts_per_tok": 2, "clip_qkv": -1.0}),
+                "clip_qkv is -1",
+            ),
+            ("OlmoeForCausalLM", json!({"num_experts": 4, "shared_expert_intermediate_size": 8}), "shared_expert"),
+            ("Qwen3MoeForCausalLM", json!({"num_experts": 4}), "moe_intermediate_size"),
+            (
+                "Qwen3MoeForCausalLM",
+                json!({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+                "decoder_sparse_step": 0}),
+                "decoder_sparse_step is 0",
+            ),
+        ];
+        for (architecture, changes, message) in cases {
+            let error = read(&of(architecture, &changes)).expect_err(message);
+            assert!(error.contains(message), "{architecture} {changes}: {error}");
+        }
+    }
+
+    #[test]
+    fn biases_are_those_of_the_architecture_or_stated() {
+        let bias = |architecture: &str, changes: &Value| {
+            read(&of(architecture, changes)).map(|config| (config.attention_bias, config.mlp_bias))
+        };
+        let all = json!({"attention_bias": true, "mlp_bias": true});
+        assert_eq!(bias("LlamaForCausalLM", &all), Ok((AttentionBias::All, true)));
+        assert_eq!(bias("LlamaForCausalLM", &json!({})), Ok((AttentionBias::None, false)));
+        assert_eq!(
+            bias("Qwen2ForCausalLM", &json!({"attention_bias": true})),
+            Ok((AttentionBias::QueryKeyValue, false))
+        );
+        for (architecture, changes) in [("Qwen3ForCausalLM", &all), ("MistralForCausalLM", &all)] {
+            let error = bias(architecture, changes).expect_err(architecture);
+            assert!(error.contains("_bias = true"), "{error}");
+        }
+    }
+
+    #[test]
+    fn yarn_takes_what_is_stated_and_the_usual_for_the_rest() {
+        let scaling = |parameters: Value| {
+            let mut config = small();
+            config["rope_parameters"] = parameters;
+            read(&config).unwrap_or_else(|e| panic!("{e}")).rope.scaling
+        };
+        let usual = RopeScaling::Yarn {
+            factor: 4.0,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            truncate: true,
+            original_context: 64.0,
+            attention_factor: 0.1 * 4.0_f64.ln() + 1.0,
+        };
+        assert_eq!(scaling(json!({"type": "yarn", "factor": 4.0, "beta_slow": null})), usual);
+        let stated =
+            scaling(json!({"rope_type": "yarn", "factor": 4, "beta_fast": 8, "beta_slow": 2, "truncate": false,
+            "original_max_position_embeddings": 16, "attention_factor": 1.5, "mscale": 1.0, "mscale_all_dim": 1.0}));
+        let want = RopeScaling::Yarn {
+            factor: 4.0,
+            beta_fast: 8.0,
+            beta_slow: 2.0,
+            truncate: false,
+            original_context: 16.0,
+            attention_factor: 1.5,
+        };
+        assert_eq!(stated, want);
     }
 }

@@ -1,15 +1,22 @@
 //! The Llama family of models: configuration, the plan of its weights, and the forward pass.
+//!
+//! There is one decoder. What an architecture means by a configuration is a row of `architecture.rs`; readers of `config.json` and of
+//! GGUF metadata turn both into a [`ModelConfig`], whose options are all that the decoder knows.
 
+mod architecture;
 mod config;
 mod config_gguf;
 mod config_hub;
-mod llama;
+mod decoder;
+mod feed_forward;
+mod linear;
 mod plan;
 mod rope;
 mod tensors;
 
-pub use config::{Architecture, ModelConfig};
-pub use llama::{Batch, Llama};
+pub use architecture::{Architecture, AttentionBias, QueryKeyNorm};
+pub use config::{Experts, ModelConfig};
+pub use decoder::{Batch, Decoder};
 pub use plan::WeightPlan;
 pub use rope::{Rope, RopeScaling};
 pub use tensors::Naming;

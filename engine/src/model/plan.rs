@@ -3,7 +3,7 @@
 use kernels::cpu::Workers;
 
 use super::config::ModelConfig;
-use super::tensors::{LayerTensor, ModelTensor, Naming};
+use super::tensors::{LayerTensor, ModelTensor, Naming, Stored};
 use crate::error::{Error, Result};
 use crate::weights::{Weights, dummy};
 
@@ -30,7 +30,10 @@ impl<'a> WeightPlan<'a> {
         let mut problems = Vec::new();
         let mut wanted: Vec<String> = Vec::new();
         for tensor in ModelTensor::all(config) {
-            let (name, shape) = (tensor.name(naming), tensor.shape(config));
+            let Stored { name, shape, part } = tensor.stored(config, naming);
+            if part.is_some_and(|part| part > 0) {
+                continue;
+            }
             match weights.tensor(&name) {
                 None => problems.push(format!("`{name}` is missing")),
                 Some(found) if found.shape != shape => {
@@ -104,13 +107,26 @@ impl<'a> WeightPlan<'a> {
     }
 
     fn read(&self, workers: &Workers, weights: &Weights, naming: Naming, part: ModelTensor, out: &mut [f32]) {
-        let tensor = weights.tensor(&part.name(naming)).expect("checked to be there");
+        let stored = part.stored(self.config, naming);
+        let tensor = weights.tensor(&stored.name).expect("checked to be there");
         let head_dim = self.config.head_dim;
+        let interleaved = naming == Naming::Gguf && self.config.architecture.family().gguf_interleaved;
         match part {
-            ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key) if naming == Naming::Gguf => {
+            ModelTensor::Layer(_, LayerTensor::QueryBias | LayerTensor::KeyBias) if interleaved => {
+                let mut bias = vec![0.0; out.len()];
+                weights.read(workers, tensor, |row| row, &mut bias);
+                for (row, out) in out.iter_mut().enumerate() {
+                    *out = bias[interleaved_row(row, head_dim)];
+                }
+            }
+            ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key) if interleaved => {
                 weights.read(workers, tensor, |row| interleaved_row(row, head_dim), out);
             }
-            _ => weights.read(workers, tensor, |row| row, out),
+            _ => {
+                let rows = out.len() / stored.shape.last().copied().unwrap_or(1).max(1);
+                let first = stored.part.unwrap_or(0) * rows;
+                weights.read(workers, tensor, |row| first + row, out);
+            }
         }
     }
 }
@@ -126,7 +142,7 @@ fn interleaved_row(row: usize, head_dim: usize) -> usize {
 fn is_redundant(name: &str, config: &ModelConfig, naming: Naming) -> bool {
     naming == Naming::Hub
         && (name.ends_with(".rotary_emb.inv_freq")
-            || (config.tied_embeddings && name == ModelTensor::Head.name(naming)))
+            || (config.tied_embeddings && name == ModelTensor::Head.stored(config, naming).name))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::io;
 use std::path::Path;
 
 use engine::built::Built;
-use engine::model::Architecture;
 use engine_config::Settings;
 use kernels::cpu::{CpuFeatures, Isa};
 use kitbag::{ConfigNamespaces, Facts, Value};
@@ -27,7 +26,12 @@ const LIST: &str = include_str!("../../probe/built.toml");
 const MODELS: &[(&str, &str)] = &[
     ("llama", include_str!("../../../tests/models/llama/config.json")),
     ("llama_tied", include_str!("../../../tests/models/llama_tied/config.json")),
+    ("mistral", include_str!("../../../tests/models/mistral/config.json")),
+    ("qwen2", include_str!("../../../tests/models/qwen2/config.json")),
     ("qwen3", include_str!("../../../tests/models/qwen3/config.json")),
+    ("qwen3_moe", include_str!("../../../tests/models/qwen3_moe/config.json")),
+    ("mixtral", include_str!("../../../tests/models/mixtral/config.json")),
+    ("olmoe", include_str!("../../../tests/models/olmoe/config.json")),
     ("wide", include_str!("../../probe/models/wide.json")),
     ("deep", include_str!("../../probe/models/deep.json")),
     ("one-kv-head", include_str!("../../probe/models/one-kv-head.json")),
@@ -125,10 +129,6 @@ fn build(argv: impl IntoIterator<Item = String>, processor: &Processor) -> Resul
 fn values(built: &Built, processor: &Processor) -> BTreeMap<String, Value> {
     let Built { architecture, parameters, weight_bytes, kv, context_length, longest_sequence, .. } = built;
     let Processor { avx2, fma, avx512f, .. } = *processor;
-    let architecture = match architecture {
-        Architecture::Llama => "llama",
-        Architecture::Qwen3 => "qwen3",
-    };
     let instructions = CpuFeatures { avx2, fma, avx512f }.chosen();
     let entries = [
         ("attention.query_heads_per_kv_head", number(built.query_heads_per_kv_head)),
@@ -141,7 +141,7 @@ fn values(built: &Built, processor: &Processor) -> BTreeMap<String, Value> {
         ("kv.page_size", number(kv.page_size)),
         ("kv.pages", number(kv.pages)),
         ("kv.tokens", number(kv.tokens)),
-        ("model.architecture", text(architecture)),
+        ("model.architecture", text(architecture.name())),
         ("model.parameters", number(*parameters)),
         ("model.weight_bytes", number(*weight_bytes)),
         ("prefill.sizes", Value::List(built.prefill_sizes.iter().copied().map(number).collect())),

@@ -1,5 +1,6 @@
 //! Writing small GGUF files.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -88,7 +89,7 @@ pub(crate) fn write(metadata: &[(&str, Meta<'_>)], tensors: &[TensorData]) -> Ve
     out
 }
 
-/// A folder's llama model as a GGUF file of float32 tensors, its query and key rows interleaved as the format has them.
+/// A folder's model as a GGUF file of float32 tensors, laid out as the format has its architecture.
 pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
     let config = json(&folder.join("config.json"));
     let number = |key: &str| config[key].as_u64().expect("a number") as u32;
@@ -110,16 +111,12 @@ pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
         .iter()
         .map(|pair| format!("{} {}", pair[0].as_str().expect("text"), pair[1].as_str().expect("text")))
         .collect();
-    let metadata = [
-        ("general.architecture", Meta::Text("llama")),
-        ("llama.block_count", Meta::U32(number("num_hidden_layers"))),
-        ("llama.context_length", Meta::U32(number("max_position_embeddings"))),
-        ("llama.embedding_length", Meta::U32(number("hidden_size"))),
-        ("llama.feed_forward_length", Meta::U32(number("intermediate_size"))),
-        ("llama.attention.head_count", Meta::U32(number("num_attention_heads"))),
-        ("llama.attention.head_count_kv", Meta::U32(number("num_key_value_heads"))),
-        ("llama.attention.layer_norm_rms_epsilon", Meta::F32(config["rms_norm_eps"].as_f64().expect("eps") as f32)),
-        ("llama.rope.freq_base", Meta::F32(config["rope_theta"].as_f64().expect("theta") as f32)),
+    let name = gguf_architecture(&config);
+    let own = model_metadata(&config);
+    let keys: Vec<String> = own.iter().map(|(key, _)| format!("{name}.{key}")).collect();
+    let mut metadata = vec![("general.architecture", Meta::Text(name))];
+    metadata.extend(keys.iter().map(String::as_str).zip(own.into_iter().map(|(_, value)| value)));
+    metadata.extend([
         ("tokenizer.ggml.model", Meta::Text("gpt2")),
         ("tokenizer.ggml.pre", Meta::Text("smollm")),
         ("tokenizer.ggml.tokens", Meta::Texts(tokens.iter().map(|(_, token)| *token).collect())),
@@ -128,8 +125,52 @@ pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
         ("tokenizer.ggml.eos_token_id", Meta::U32(number("eos_token_id"))),
         ("tokenizer.ggml.bos_token_id", Meta::U32(number("bos_token_id"))),
         ("tokenizer.ggml.add_bos_token", Meta::Bool(true)),
-    ];
-    write(&metadata, &tensors(folder, number("head_dim") as usize))
+    ]);
+    write(&metadata, &tensors(folder, &config))
+}
+
+/// Mistral and Mixtral go under the name of Llama.
+fn gguf_architecture(config: &Value) -> &'static str {
+    match config["model_type"].as_str().expect("a name") {
+        "qwen2" => "qwen2",
+        "qwen3" => "qwen3",
+        "qwen3_moe" => "qwen3moe",
+        "olmoe" => "olmoe",
+        _ => "llama",
+    }
+}
+
+fn head_dim(config: &Value) -> u64 {
+    let size = |key: &str| config[key].as_u64();
+    size("head_dim")
+        .unwrap_or_else(|| size("hidden_size").expect("a size") / size("num_attention_heads").expect("a number"))
+}
+
+/// The keys that describe the model, without the name of the architecture before them.
+fn model_metadata(config: &Value) -> Vec<(&'static str, Meta<'static>)> {
+    let mut all = Vec::new();
+    for (key, hub_key) in [
+        ("block_count", "num_hidden_layers"),
+        ("context_length", "max_position_embeddings"),
+        ("embedding_length", "hidden_size"),
+        ("feed_forward_length", "intermediate_size"),
+        ("attention.head_count", "num_attention_heads"),
+        ("attention.head_count_kv", "num_key_value_heads"),
+        ("attention.sliding_window", "sliding_window"),
+        ("expert_count", "num_experts"),
+        ("expert_count", "num_local_experts"),
+        ("expert_used_count", "num_experts_per_tok"),
+        ("expert_feed_forward_length", "moe_intermediate_size"),
+    ] {
+        all.extend(config[hub_key].as_u64().map(|number| (key, Meta::U32(number as u32))));
+    }
+    let head_dim = head_dim(config) as u32;
+    all.push(("attention.key_length", Meta::U32(head_dim)));
+    all.push(("attention.value_length", Meta::U32(head_dim)));
+    for (key, hub_key) in [("attention.layer_norm_rms_epsilon", "rms_norm_eps"), ("rope.freq_base", "rope_theta")] {
+        all.push((key, Meta::F32(config[hub_key].as_f64().expect("a number") as f32)));
+    }
+    all
 }
 
 fn added(tokenizer: &Value) -> impl Iterator<Item = (u64, &str)> {
@@ -137,11 +178,13 @@ fn added(tokenizer: &Value) -> impl Iterator<Item = (u64, &str)> {
     tokens.iter().map(|token| (token["id"].as_u64().expect("an id"), token["content"].as_str().expect("text")))
 }
 
-fn tensors(folder: &Path, head_dim: usize) -> Vec<TensorData> {
+fn tensors(folder: &Path, config: &Value) -> Vec<TensorData> {
     let bytes = std::fs::read(folder.join("model.safetensors")).expect("readable");
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
-    let mut tensors = Vec::new();
+    let mut tensors: Vec<TensorData> = rope_divisors(config).into_iter().collect();
+    // By name and number of the expert; together they are one tensor.
+    let mut experts: BTreeMap<String, BTreeMap<usize, TensorData>> = BTreeMap::new();
     for (name, entry) in header.as_object().expect("an object").iter().filter(|(name, _)| *name != "__metadata__") {
         assert_eq!(entry["dtype"], "BF16");
         let shape: Vec<u64> = serde_json::from_value(entry["shape"].clone()).expect("a shape");
@@ -149,12 +192,40 @@ fn tensors(folder: &Path, head_dim: usize) -> Vec<TensorData> {
         let (numbers, _) = bytes[8 + length + start..8 + length + end].as_chunks::<2>();
         // A bfloat16 number is the upper half of a float32 number.
         let mut values: Vec<[u8; 4]> = numbers.iter().map(|&[low, high]| [0, 0, low, high]).collect();
-        if name.contains("q_proj") || name.contains("k_proj") {
-            values = interleaved(&values, shape[1] as usize, head_dim);
+        if gguf_architecture(config) == "llama" && (name.contains("q_proj") || name.contains("k_proj")) {
+            let columns = shape.get(1).copied().unwrap_or(1) as usize;
+            values = interleaved(&values, columns, head_dim(config) as usize);
         }
-        tensors.push(TensorData { name: gguf_name(name), shape, kind: 0, bytes: values.concat() });
+        let (name, expert) = gguf_name(name);
+        let tensor = TensorData { name: name.clone(), shape, kind: 0, bytes: values.concat() };
+        match expert {
+            Some(expert) => assert!(experts.entry(name).or_default().insert(expert, tensor).is_none()),
+            None => tensors.push(tensor),
+        }
     }
+    tensors.extend(experts.into_iter().map(|(name, each)| {
+        let mut shape = vec![each.len() as u64];
+        shape.extend(&each[&0].shape);
+        TensorData { name, shape, kind: 0, bytes: each.into_values().flat_map(|tensor| tensor.bytes).collect() }
+    }));
     tensors
+}
+
+/// What frequencies are divided by, where the model stretches them as Llama 3 does: the format has no keys for that.
+fn rope_divisors(config: &Value) -> Option<TensorData> {
+    let rope = Some(&config["rope_scaling"]).filter(|rope| rope["rope_type"] == "llama3")?;
+    let number = |key: &str| rope[key].as_f64().expect("a number");
+    let context = number("original_max_position_embeddings");
+    let (low, high) = (number("low_freq_factor"), number("high_freq_factor"));
+    let theta = config["rope_theta"].as_f64().expect("a number");
+    let size = head_dim(config);
+    let divisor = |pair: u64| {
+        let wavelength = std::f64::consts::TAU * theta.powf(2.0 * pair as f64 / size as f64);
+        let kept = ((context / wavelength - low) / (high - low)).clamp(0.0, 1.0);
+        1.0 / (kept + (1.0 - kept) / number("factor"))
+    };
+    let bytes = (0..size / 2).flat_map(|pair| (divisor(pair) as f32).to_le_bytes()).collect();
+    Some(TensorData { name: "rope_freqs.weight".into(), shape: vec![size / 2], kind: 0, bytes })
 }
 
 /// Within each head, row `j` of either half goes to row `2 j`, or `2 j + 1` for the second half.
@@ -171,7 +242,8 @@ fn interleaved(values: &[[u8; 4]], columns: usize, head_dim: usize) -> Vec<[u8; 
         .collect()
 }
 
-fn gguf_name(name: &str) -> String {
+/// The name, and for the tensor of one expert its number.
+fn gguf_name(name: &str) -> (String, Option<usize>) {
     let replacements = [
         ("model.embed_tokens", "token_embd"),
         ("model.layers.", "blk."),
@@ -183,9 +255,24 @@ fn gguf_name(name: &str) -> String {
         ("self_attn.k_proj", "attn_k"),
         ("self_attn.v_proj", "attn_v"),
         ("self_attn.o_proj", "attn_output"),
+        ("self_attn.q_norm", "attn_q_norm"),
+        ("self_attn.k_norm", "attn_k_norm"),
         ("mlp.gate_proj", "ffn_gate"),
         ("mlp.up_proj", "ffn_up"),
         ("mlp.down_proj", "ffn_down"),
+        ("mlp.gate.", "ffn_gate_inp."),
+        ("block_sparse_moe.gate.", "ffn_gate_inp."),
     ];
-    replacements.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to))
+    if let Some((block, rest)) = name.split_once(".experts.") {
+        let (expert, part) = rest.split_once('.').expect("a number");
+        let layer = block.split('.').nth(2).expect("a layer");
+        let stem = match part {
+            "gate_proj.weight" | "w1.weight" => "gate",
+            "up_proj.weight" | "w3.weight" => "up",
+            "down_proj.weight" | "w2.weight" => "down",
+            other => panic!("{other}"),
+        };
+        return (format!("blk.{layer}.ffn_{stem}_exps.weight"), Some(expert.parse().expect("a number")));
+    }
+    (replacements.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to)), None)
 }

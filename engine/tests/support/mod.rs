@@ -4,6 +4,7 @@
 
 pub(crate) mod gguf;
 pub(crate) mod hub;
+pub(crate) mod oracle;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,10 @@ use engine::runner::{Logits, Runner, RunnerLimits};
 use engine::sampling::Sampler;
 use kernels::cpu::Workers;
 use serde_json::Value;
+
+/// The small models with references of another implementation.
+pub(crate) const MODELS: [&str; 8] =
+    ["llama", "llama_tied", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "olmoe"];
 
 pub(crate) fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models")

@@ -26,6 +26,8 @@ pub struct AttentionShape {
     pub kv_heads: usize,
     /// Elements per head.
     pub head_dim: usize,
+    /// The tokens that a token sees, itself and those before it, at least one. Nothing: all.
+    pub window: Option<usize>,
 }
 
 /// The new tokens of one sequence within a batch.
@@ -47,7 +49,7 @@ impl PagedKv<'_> {
     }
 }
 
-/// Attention of each new token over its sequence up to and including itself; scores are scaled by `1 / sqrt(head_dim)`.
+/// Attention of each new token over its sequence, or the window of it, up to and including itself; scores are scaled by `1 / sqrt(head_dim)`.
 ///
 /// `q` is `[tokens, q_row_len]`, a row beginning with `[heads, head_dim]`; `out` is `[tokens, heads, head_dim]`; tokens are those of
 /// `sequences`, one sequence after another. Parallel over tokens and key heads.
@@ -63,8 +65,9 @@ pub fn paged_attention(
     sequences: &[SequenceSpan<'_>],
     out: &mut [f32],
 ) {
-    let AttentionShape { heads, kv_heads, head_dim } = shape;
+    let AttentionShape { heads, kv_heads, head_dim, window } = shape;
     assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads), "{heads} heads over {kv_heads}");
+    assert!(window != Some(0), "a window of no tokens");
     let owners: Vec<(SequenceSpan<'_>, usize)> =
         sequences.iter().flat_map(|&span| (0..span.new).map(move |new| (span, span.cached + new))).collect();
     assert_eq!(out.len(), owners.len() * heads * head_dim, "output of another shape");
@@ -80,9 +83,11 @@ pub fn paged_attention(
         let (span, position) = owners[token];
         let first = token * q_row_len + kv_head * group * head_dim;
         let queries = &q[first..first + group * head_dim];
-        let key = |at| kv.row(kv.keys, span.block_table, shape, at, kv_head);
-        let value = |at| kv.row(kv.values, span.block_table, shape, at, kv_head);
-        attend(isa, (queries, head_dim), position + 1, key, value, out);
+        let seen = window.map_or(position + 1, |window| window.min(position + 1));
+        let oldest = position + 1 - seen;
+        let key = |at| kv.row(kv.keys, span.block_table, shape, oldest + at, kv_head);
+        let value = |at| kv.row(kv.values, span.block_table, shape, oldest + at, kv_head);
+        attend(isa, (queries, head_dim), seen, key, value, out);
     });
 }
 
@@ -131,7 +136,8 @@ mod tests {
     }
 
     fn reference(q: &[f32], dense: &Dense, shape: AttentionShape, position: usize) -> Vec<f64> {
-        let AttentionShape { heads, kv_heads, head_dim } = shape;
+        let AttentionShape { heads, kv_heads, head_dim, window } = shape;
+        let oldest = window.map_or(0, |window| (position + 1).saturating_sub(window));
         let row = |from: &[f32], at: usize, head: usize| -> Vec<f64> {
             let start = (at * kv_heads + head) * head_dim;
             from[start..start + head_dim].iter().map(|&x| f64::from(x)).collect()
@@ -140,7 +146,7 @@ mod tests {
             .flat_map(|head| {
                 let kv_head = head / (heads / kv_heads);
                 let query = &q[head * head_dim..(head + 1) * head_dim];
-                let weights: Vec<f64> = (0..=position)
+                let weights: Vec<f64> = (oldest..=position)
                     .map(|at| {
                         let key = row(&dense.keys, at, kv_head);
                         let dot: f64 = query.iter().zip(key).map(|(&q, k)| f64::from(q) * k).sum();
@@ -151,7 +157,7 @@ mod tests {
                 (0..head_dim).map(move |i| (i, weights.clone(), total)).map({
                     let values = &dense.values;
                     move |(i, weights, total)| {
-                        let weighted = |(at, weight): (usize, &f64)| weight * row(values, at, kv_head)[i];
+                        let weighted = |(at, weight): (usize, &f64)| weight * row(values, oldest + at, kv_head)[i];
                         weights.iter().enumerate().map(weighted).sum::<f64>() / total
                     }
                 })
@@ -160,12 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn gathers_through_shuffled_block_tables_for_any_page_size_and_head_ratio() {
+    fn gathers_through_shuffled_block_tables_for_any_page_size_head_ratio_and_window() {
         let mut random = Random::announced(0x6174_746e);
         for workers in workers_of_every_kind() {
             for page_size in [1, 2, 7, 16] {
-                for (heads, kv_heads, head_dim) in [(1, 1, 8), (4, 2, 16), (9, 3, 64), (8, 1, 20), (6, 6, 5)] {
-                    let shape = AttentionShape { heads, kv_heads, head_dim };
+                for (heads, kv_heads, head_dim, window) in
+                    [(1, 1, 8, None), (4, 2, 16, Some(5)), (9, 3, 64, None), (8, 1, 20, Some(1)), (6, 6, 5, Some(18))]
+                {
+                    let shape = AttentionShape { heads, kv_heads, head_dim, window };
                     let spans = [(0, 1), (0, 19), (33, 1), (17, 6), (0, 0)];
                     check(&workers, &mut random, page_size, shape, &spans);
                 }

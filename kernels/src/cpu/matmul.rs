@@ -6,7 +6,7 @@ use super::simd::{dot_tile, tile_tokens};
 use super::{Isa, Workers};
 
 /// Rows of `W` per tile: enough independent sums to hide the latency of a multiply-add.
-const TILE_ROWS: usize = 4;
+pub(super) const TILE_ROWS: usize = 4;
 
 /// Bytes of `x` that one pass over the weights works on; it stays in the second-level cache.
 const TOKEN_BLOCK_BYTES: usize = 128 * 1024;
@@ -40,7 +40,7 @@ pub fn matmul(workers: &Workers, x: &[f32], w: &[f32], k: usize, y: &mut [f32]) 
         }
     }
 
-    let token_block = (TOKEN_BLOCK_BYTES / (k * size_of::<f32>())).max(TOKEN_BLOCK_MIN);
+    let token_block = token_block(k);
     workers.run(|| {
         tasks.into_par_iter().enumerate().for_each(|(task, mut out)| {
             let first_row = task * rows_per_task;
@@ -62,6 +62,11 @@ pub fn matmul(workers: &Workers, x: &[f32], w: &[f32], k: usize, y: &mut [f32]) 
             }
         });
     });
+}
+
+/// The tokens of `k` elements that one pass over the weights works on.
+pub(super) fn token_block(k: usize) -> usize {
+    (TOKEN_BLOCK_BYTES / (k * size_of::<f32>())).max(TOKEN_BLOCK_MIN)
 }
 
 /// All products of the vectors `x` with the vectors `w`, each side given as a count and a function from index to vector.

@@ -1,4 +1,5 @@
-//! The CPU operations: float32 matrix products, normalisation, rotary positions, paged attention and dequantisation.
+//! The CPU operations: float32 matrix products, normalisation, rotary positions, paged attention, routing to experts and
+//! dequantisation.
 //!
 //! Every operation takes plain slices and a [`Workers`] handle, which carries the threads to use and the instruction set they may
 //! use. Nothing here reads configuration, the environment or process-wide state.
@@ -18,20 +19,26 @@
 mod activation;
 mod attention;
 pub mod dequant;
+mod elementwise;
+mod experts;
 mod isa;
 mod matmul;
 mod norm;
 mod rope;
+mod routing;
 #[allow(unsafe_code)]
 mod simd;
 mod workers;
 
 pub use activation::silu_mul;
 pub use attention::{AttentionShape, PagedKv, SequenceSpan, paged_attention};
+pub use elementwise::{add_bias, clip};
+pub use experts::{ExpertGroups, combine_experts, grouped_matmul};
 pub use isa::{CpuFeatures, Isa};
 pub use matmul::matmul;
 pub use norm::{rms_norm, rms_norm_heads};
 pub use rope::{RopeTable, apply_rope};
+pub use routing::{ExpertWeights, Routing, route};
 pub use workers::{Workers, WorkersError};
 
 #[cfg(test)]

@@ -12,14 +12,15 @@ pub struct RopeTable {
 }
 
 impl RopeTable {
-    /// The table for tokens at `positions`; pair `i` of a head turns by `position · inverse_frequencies[i]` radians.
+    /// The table for tokens at `positions`; pair `i` of a head turns by `position · inverse_frequencies[i]` radians and grows by
+    /// the factor `amplitude`.
     #[must_use]
-    pub fn new(inverse_frequencies: &[f64], positions: impl Iterator<Item = usize>) -> Self {
+    pub fn new(inverse_frequencies: &[f64], amplitude: f64, positions: impl Iterator<Item = usize>) -> Self {
         let turns = positions
             .flat_map(|position| {
                 inverse_frequencies.iter().flat_map(move |&frequency| {
                     let (sin, cos) = (position as f64 * frequency).sin_cos();
-                    [cos as f32, sin as f32]
+                    [(cos * amplitude) as f32, (sin * amplitude) as f32]
                 })
             })
             .collect();
@@ -60,11 +61,11 @@ mod tests {
         let (heads, half, row_len) = (3, 4, 30);
         let positions = [0, 1, 5, 4000];
         let frequencies: Vec<f64> = (0..half).map(|i| 1e4_f64.powf(-(i as f64) / half as f64)).collect();
-        for workers in workers_of_every_kind() {
+        for (workers, amplitude) in workers_of_every_kind().iter().zip([1.0, 1.25].into_iter().cycle()) {
             let x = random.floats(positions.len() * row_len);
             let mut y = x.clone();
-            let table = RopeTable::new(&frequencies, positions.into_iter());
-            apply_rope(&workers, &mut y, row_len, heads, &table);
+            let table = RopeTable::new(&frequencies, amplitude, positions.into_iter());
+            apply_rope(workers, &mut y, row_len, heads, &table);
             let mut want: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
             for (token, &position) in positions.iter().enumerate() {
                 for head in 0..heads {
@@ -72,8 +73,8 @@ mod tests {
                         let low = token * row_len + head * 2 * half + i;
                         let (a, b) = (f64::from(x[low]), f64::from(x[low + half]));
                         let (sin, cos) = (position as f64 * frequency).sin_cos();
-                        want[low] = a * cos - b * sin;
-                        want[low + half] = b * cos + a * sin;
+                        want[low] = (a * cos - b * sin) * amplitude;
+                        want[low + half] = (b * cos + a * sin) * amplitude;
                     }
                 }
             }

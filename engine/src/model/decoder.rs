@@ -1,12 +1,16 @@
 //! The forward pass, in single precision on the CPU.
 
 use kernels::cpu::{
-    AttentionShape, RopeTable, SequenceSpan, Workers, apply_rope, matmul, paged_attention, rms_norm, rms_norm_heads,
-    silu_mul,
+    AttentionShape, RopeTable, SequenceSpan, Workers, apply_rope, clip, matmul, paged_attention, rms_norm,
+    rms_norm_heads,
 };
 
-use super::config::{Architecture, ModelConfig};
+use super::architecture::{AttentionBias, QueryKeyNorm};
+use super::config::ModelConfig;
+use super::feed_forward::FeedForward;
+use super::linear::Linear;
 use super::plan::WeightPlan;
+use super::rope::RopeScaling;
 use super::tensors::{LayerTensor, ModelTensor};
 use crate::kv::KvStore;
 
@@ -26,7 +30,7 @@ pub struct Batch<'a> {
 }
 
 /// A loaded model.
-pub struct Llama {
+pub struct Decoder {
     config: ModelConfig,
     inverse_frequencies: Vec<f64>,
     embedding: Vec<f32>,
@@ -39,48 +43,72 @@ pub struct Llama {
 /// Matrices are `[out, in]`; those that read the same input are stacked.
 struct Layer {
     attention_norm: Vec<f32>,
-    query_key_value: Vec<f32>,
+    query_key_value: Linear,
     query_key_norm: Option<(Vec<f32>, Vec<f32>)>,
-    attention_output: Vec<f32>,
+    attention_output: Linear,
     mlp_norm: Vec<f32>,
-    gate_up: Vec<f32>,
-    down: Vec<f32>,
+    feed_forward: FeedForward,
 }
 
 impl Layer {
-    fn weights(&self) -> impl Iterator<Item = &Vec<f32>> {
-        let Self { attention_norm, query_key_value, query_key_norm, attention_output, mlp_norm, gate_up, down } = self;
+    fn load(plan: &WeightPlan<'_>, workers: &Workers, index: usize) -> Self {
+        use LayerTensor::{
+            AttentionNorm, Key, KeyBias, KeyNorm, MlpNorm, Output, OutputBias, Query, QueryBias, QueryNorm, Value,
+            ValueBias,
+        };
+        let config = plan.config();
+        let of_layer = |tensor| ModelTensor::Layer(index, tensor);
+        let one = |tensor| plan.load(workers, &[of_layer(tensor)]);
+        let linear = |weights: &[ModelTensor], biases: &[ModelTensor], is_biased: bool| {
+            Linear::load(plan, workers, weights, is_biased.then_some(biases))
+        };
+        Self {
+            attention_norm: one(AttentionNorm),
+            query_key_value: linear(
+                &[Query, Key, Value].map(of_layer),
+                &[QueryBias, KeyBias, ValueBias].map(of_layer),
+                config.attention_bias != AttentionBias::None,
+            ),
+            query_key_norm: (config.query_key_norm != QueryKeyNorm::None).then(|| (one(QueryNorm), one(KeyNorm))),
+            attention_output: linear(
+                &[of_layer(Output)],
+                &[of_layer(OutputBias)],
+                config.attention_bias == AttentionBias::All,
+            ),
+            mlp_norm: one(MlpNorm),
+            feed_forward: FeedForward::load(plan, workers, index),
+        }
+    }
+
+    fn weights(&self) -> impl Iterator<Item = &[f32]> {
+        let Self { attention_norm, query_key_value, query_key_norm, attention_output, mlp_norm, feed_forward } = self;
         let norms = query_key_norm.iter().flat_map(|(query, key)| [query, key]);
-        [attention_norm, query_key_value, attention_output, mlp_norm, gate_up, down].into_iter().chain(norms)
+        [attention_norm, mlp_norm]
+            .into_iter()
+            .chain(norms)
+            .map(Vec::as_slice)
+            .chain(query_key_value.weights())
+            .chain(attention_output.weights())
+            .chain(feed_forward.weights())
     }
 }
 
-impl Llama {
+impl Decoder {
     /// Reads all weights of a checked plan.
     #[must_use]
     pub fn load(plan: &WeightPlan<'_>, workers: &Workers) -> Self {
-        use LayerTensor::{AttentionNorm, Down, Gate, Key, KeyNorm, MlpNorm, Output, Query, QueryNorm, Up, Value};
         let config = plan.config().clone();
         let one = |tensor| plan.load(workers, &[tensor]);
-        let layers = (0..config.layers)
-            .map(|index| {
-                let layer = |tensor| ModelTensor::Layer(index, tensor);
-                Layer {
-                    attention_norm: one(layer(AttentionNorm)),
-                    query_key_value: plan.load(workers, &[Query, Key, Value].map(layer)),
-                    query_key_norm: (config.architecture == Architecture::Qwen3)
-                        .then(|| (one(layer(QueryNorm)), one(layer(KeyNorm)))),
-                    attention_output: one(layer(Output)),
-                    mlp_norm: one(layer(MlpNorm)),
-                    gate_up: plan.load(workers, &[Gate, Up].map(layer)),
-                    down: one(layer(Down)),
-                }
-            })
-            .collect();
+        let mut inverse_frequencies = config.rope.inverse_frequencies(config.head_dim);
+        if config.rope.scaling == RopeScaling::Stored {
+            for (frequency, divisor) in inverse_frequencies.iter_mut().zip(one(ModelTensor::RopeDivisors)) {
+                *frequency /= f64::from(divisor);
+            }
+        }
         Self {
-            inverse_frequencies: config.rope.inverse_frequencies(config.head_dim),
+            inverse_frequencies,
             embedding: one(ModelTensor::Embedding),
-            layers,
+            layers: (0..config.layers).map(|index| Layer::load(plan, workers, index)).collect(),
             final_norm: one(ModelTensor::FinalNorm),
             head: (!config.tied_embeddings).then(|| one(ModelTensor::Head)),
             config,
@@ -110,8 +138,8 @@ impl Llama {
         [Some(&self.embedding), Some(&self.final_norm), self.head.as_ref()]
             .into_iter()
             .flatten()
-            .chain(layers)
             .map(Vec::as_slice)
+            .chain(layers)
     }
 
     /// Runs the tokens of `batch` through the model, adds their keys and values to `kv`, and returns the wanted logits,
@@ -137,11 +165,13 @@ impl Llama {
             .flat_map(|&id| &self.embedding[id as usize * width..(id as usize + 1) * width])
             .copied()
             .collect();
-        let rope = RopeTable::new(&self.inverse_frequencies, batch.positions.iter().copied());
+        let rope =
+            RopeTable::new(&self.inverse_frequencies, self.config.rope.amplitude(), batch.positions.iter().copied());
         for (index, layer) in self.layers.iter().enumerate() {
             let attended = self.attention(workers, kv, batch, (index, layer), &rope, &hidden);
             add(&mut hidden, &attended);
-            let fed = self.feed_forward(workers, layer, &hidden);
+            let normed = self.normed(workers, &layer.mlp_norm, &hidden);
+            let fed = layer.feed_forward.forward(workers, &self.config, &normed);
             add(&mut hidden, &fed);
         }
         hidden
@@ -162,12 +192,16 @@ impl Llama {
         let tokens = batch.token_ids.len();
 
         let normed = self.normed(workers, &layer.attention_norm, hidden);
-        let mut qkv = vec![0.0; tokens * row_len];
-        matmul(workers, &normed, &layer.query_key_value, config.hidden_size, &mut qkv);
+        let mut qkv = layer.query_key_value.forward(workers, &normed, (config.hidden_size, row_len));
         if let Some((query_norm, key_norm)) = &layer.query_key_norm {
             let eps = config.rms_norm_eps;
-            rms_norm_heads(workers, &mut qkv, row_len, (0, config.heads), query_norm, eps);
-            rms_norm_heads(workers, &mut qkv, row_len, (query_size, config.kv_heads), key_norm, eps);
+            // As many vectors as the weights have room for: every head, or all of them as one.
+            let (queries, keys) = (query_size / query_norm.len(), kv_size / key_norm.len());
+            rms_norm_heads(workers, &mut qkv, row_len, (0, queries), query_norm, eps);
+            rms_norm_heads(workers, &mut qkv, row_len, (query_size, keys), key_norm, eps);
+        }
+        if let Some(limit) = config.clip_qkv {
+            clip(&mut qkv, limit);
         }
         apply_rope(workers, &mut qkv, row_len, config.heads + config.kv_heads, rope);
         for (row, &slot) in qkv.chunks_exact(row_len).zip(batch.slots) {
@@ -175,25 +209,15 @@ impl Llama {
             kv.write(index, slot, key, value);
         }
 
-        let shape = AttentionShape { heads: config.heads, kv_heads: config.kv_heads, head_dim: config.head_dim };
+        let shape = AttentionShape {
+            heads: config.heads,
+            kv_heads: config.kv_heads,
+            head_dim: config.head_dim,
+            window: config.windows[index],
+        };
         let mut attended = vec![0.0; tokens * query_size];
         paged_attention(workers, (&qkv, row_len), kv.layer(index), shape, batch.sequences, &mut attended);
-        let mut out = vec![0.0; hidden.len()];
-        matmul(workers, &attended, &layer.attention_output, query_size, &mut out);
-        out
-    }
-
-    fn feed_forward(&self, workers: &Workers, layer: &Layer, hidden: &[f32]) -> Vec<f32> {
-        let (width, inner) = (self.config.hidden_size, self.config.intermediate_size);
-        let tokens = hidden.len() / width;
-        let normed = self.normed(workers, &layer.mlp_norm, hidden);
-        let mut gate_up = vec![0.0; tokens * 2 * inner];
-        matmul(workers, &normed, &layer.gate_up, width, &mut gate_up);
-        let mut activated = vec![0.0; tokens * inner];
-        silu_mul(workers, &gate_up, inner, &mut activated);
-        let mut out = vec![0.0; hidden.len()];
-        matmul(workers, &activated, &layer.down, inner, &mut out);
-        out
+        layer.attention_output.forward(workers, &attended, (query_size, config.hidden_size))
     }
 
     fn logits(&self, workers: &Workers, hidden: &[f32], rows: &[usize]) -> Vec<f32> {

@@ -1,0 +1,102 @@
+//! The feed-forward block of a layer: one for all tokens, or experts of which each token uses a few.
+
+use kernels::cpu::{ExpertGroups, ExpertWeights, Workers, combine_experts, grouped_matmul, matmul, route, silu_mul};
+
+use super::config::{Experts, ModelConfig};
+use super::linear::Linear;
+use super::plan::WeightPlan;
+use super::tensors::{LayerTensor, ModelTensor};
+
+pub(super) enum FeedForward {
+    Dense {
+        gate_up: Linear,
+        down: Linear,
+    },
+    Sparse {
+        /// `[experts, hidden_size]`
+        router: Vec<f32>,
+        /// `[experts, 2, intermediate_size, hidden_size]`
+        gate_up: Vec<f32>,
+        /// `[experts, hidden_size, intermediate_size]`
+        down: Vec<f32>,
+    },
+}
+
+impl FeedForward {
+    pub(super) fn load(plan: &WeightPlan<'_>, workers: &Workers, layer: usize) -> Self {
+        use LayerTensor::{Down, DownBias, ExpertDown, ExpertGate, ExpertUp, Gate, GateBias, Router, Up, UpBias};
+        let of_layer = |tensor| ModelTensor::Layer(layer, tensor);
+        let config = plan.config();
+        match config.experts_of(layer) {
+            Some(experts) => {
+                let all = 0..experts.count;
+                let gate_up: Vec<_> = all.clone().flat_map(|e| [ExpertGate(e), ExpertUp(e)].map(of_layer)).collect();
+                let down: Vec<_> = all.map(|e| of_layer(ExpertDown(e))).collect();
+                Self::Sparse {
+                    router: plan.load(workers, &[of_layer(Router)]),
+                    gate_up: plan.load(workers, &gate_up),
+                    down: plan.load(workers, &down),
+                }
+            }
+            None => {
+                let linear = |weights: &[ModelTensor], biases: &[ModelTensor]| {
+                    Linear::load(plan, workers, weights, config.mlp_bias.then_some(biases))
+                };
+                Self::Dense {
+                    gate_up: linear(&[Gate, Up].map(of_layer), &[GateBias, UpBias].map(of_layer)),
+                    down: linear(&[of_layer(Down)], &[of_layer(DownBias)]),
+                }
+            }
+        }
+    }
+
+    pub(super) fn weights(&self) -> Vec<&[f32]> {
+        match self {
+            Self::Dense { gate_up, down } => gate_up.weights().chain(down.weights()).collect(),
+            Self::Sparse { router, gate_up, down } => vec![router, gate_up, down],
+        }
+    }
+
+    /// `x` is `[tokens, hidden_size]`, and so is what is returned.
+    pub(super) fn forward(&self, workers: &Workers, config: &ModelConfig, x: &[f32]) -> Vec<f32> {
+        match (self, &config.experts) {
+            (Self::Dense { gate_up, down }, _) => {
+                let (width, inner) = (config.hidden_size, config.intermediate_size);
+                let both = gate_up.forward(workers, x, (width, 2 * inner));
+                down.forward(workers, &activated(workers, &both, inner), (inner, width))
+            }
+            (Self::Sparse { router, gate_up, down }, Some(experts)) => {
+                sparse(workers, experts, (x, config.hidden_size), router, (gate_up, down))
+            }
+            (Self::Sparse { .. }, None) => unreachable!("a layer has experts where its model does"),
+        }
+    }
+}
+
+fn activated(workers: &Workers, gate_up: &[f32], inner: usize) -> Vec<f32> {
+    let mut y = vec![0.0; gate_up.len() / 2];
+    silu_mul(workers, gate_up, inner, &mut y);
+    y
+}
+
+fn sparse(
+    workers: &Workers,
+    experts: &Experts,
+    (x, width): (&[f32], usize),
+    router: &[f32],
+    (gate_up, down): (&[f32], &[f32]),
+) -> Vec<f32> {
+    let inner = experts.intermediate_size;
+    let mut logits = vec![0.0; x.len() / width * experts.count];
+    matmul(workers, x, router, width, &mut logits);
+    let kind = if experts.renormalised { ExpertWeights::Renormalised } else { ExpertWeights::Softmax };
+    let routing = route(&logits, experts.count, experts.per_token, kind);
+    let groups = ExpertGroups::new(&routing, experts.count);
+    let mut both = vec![0.0; groups.rows() * 2 * inner];
+    grouped_matmul(workers, &groups, (x, width), |row| groups.token(row), gate_up, &mut both);
+    let mut products = vec![0.0; groups.rows() * width];
+    grouped_matmul(workers, &groups, (&activated(workers, &both, inner), inner), |row| row, down, &mut products);
+    let mut y = vec![0.0; x.len()];
+    combine_experts(workers, &routing, &groups, (&products, width), &mut y);
+    y
+}
