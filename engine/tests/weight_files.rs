@@ -323,7 +323,7 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
         metadata.extend(keys.iter().map(String::as_str).zip(values));
         std::fs::write(&path, gguf::write(&metadata, &[])).expect("written");
         let (metadata, weights) = weights::gguf::open(&path).expect("a file");
-        ModelConfig::from_gguf(&metadata, &weights).map(|_| String::new()).unwrap_or_else(|error| error.to_string())
+        ModelConfig::from_gguf(&metadata, &weights).map_or_else(|error| error.to_string(), |_| String::new())
     };
     assert_eq!(refuse("llama", vec![]), "", "as it stands it is a model");
     let experts = |changes: Vec<(&'static str, Meta<'static>)>| {

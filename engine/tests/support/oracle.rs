@@ -121,7 +121,7 @@ impl Oracle {
                 row = self.normed(&norm, &row);
             }
             if let Some(limit) = self.config["clip_qkv"].as_f64() {
-                row.iter_mut().for_each(|x| *x = x.clamp(-limit, limit));
+                row = row.iter().map(|x| x.clamp(-limit, limit)).collect();
             }
             let heads = row.chunks(head_dim).map(<[f64]>::to_vec);
             let heads = heads.map(|head| if has_norm && !is_whole { self.normed(&norm, &head) } else { head });
