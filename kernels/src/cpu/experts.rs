@@ -68,7 +68,7 @@ impl ExpertGroups {
 /// `y[r] = x[source(r)] · Wᵀ` for each row `r` of `groups`, where `W` is the matrix of the row's expert.
 ///
 /// `x` is `[any, k]`, `w` is `[experts, n, k]`, `y` is `[rows, n]`. Parallel over experts and rows of their matrices; each element is
-/// summed in the order of [`matmul`](super::matmul), so a token's result does not depend on which others there are.
+/// summed in the order of [`matmul`](super::matmul()), so a token's result does not depend on which others there are.
 ///
 /// # Panics
 ///
