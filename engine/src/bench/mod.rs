@@ -1,7 +1,7 @@
 //! How fast is a model here, and is it right?
 //!
 //! [`one_batch`] times one batch without a server or a scheduler, [`correctness`] compares ways of computing the same
-//! thing. Both take a [`Runner`](crate::runner::Runner) and plain values.
+//! thing. Both take a [`Runner`] and plain values.
 
 pub mod correctness;
 pub mod one_batch;
