@@ -301,6 +301,9 @@ mod tests {
         for (one, other) in [("llama", "llama"), ("llama", "qwen3"), ("qwen3", "llama")] {
             let wanted = [alone(one, flags[0]), alone(other, flags[1])];
             assert!(wanted[0].iter().all(|ids| ids.len() == 5) && wanted[1].iter().all(|ids| ids.len() == 9));
+            // What the first engine took for itself would be seen in both.
+            let is_greedy = |(one, other): (&Vec<u32>, &Vec<u32>)| other.starts_with(one);
+            assert!(!wanted[0].iter().zip(&wanted[1]).all(is_greedy), "a temperature makes no difference");
             let engines = [Engine::new(one, flags[0]), Engine::new(other, flags[1])];
             std::thread::scope(|scope| {
                 for thread in 0..4 {
