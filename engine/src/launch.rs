@@ -72,7 +72,7 @@ fn open(view: &View<Settings, RunnerRole>, name: Option<&Path>) -> Result<Checkp
 
 /// The default model, after fetching it when it is not there yet.
 fn obtain_default(settings: &ModelBag) -> Result<PathBuf, Failure> {
-    default_model::obtain(&with_home(settings.cache_dir())?).map_err(Failure::run)
+    default_model::obtain(&with_home(settings.cache_dir())?, hub_of(settings).as_ref()).map_err(Failure::run)
 }
 
 /// The path of the model called `name`, after fetching it when it has to be and is not there yet.
@@ -94,11 +94,15 @@ fn named(settings: &ModelBag, name: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-fn pull_named(settings: &ModelBag, name: &ModelName) -> Result<(PathBuf, hub::Record), Failure> {
+/// The hub, where one is set.
+fn hub_of(settings: &ModelBag) -> Option<Hub> {
     let token = settings.hub_token().map(|token| token.expose().as_str());
-    let hub = settings.hub_endpoint().map(|endpoint| Hub::new(endpoint, token));
+    settings.hub_endpoint().map(|endpoint| Hub::new(endpoint, token))
+}
+
+fn pull_named(settings: &ModelBag, name: &ModelName) -> Result<(PathBuf, hub::Record), Failure> {
     let cache = with_home(settings.cache_dir())?;
-    hub::pull(hub.as_ref(), &cache, name, settings.revision()).map_err(Failure::run)
+    hub::pull(hub_of(settings).as_ref(), &cache, name, settings.revision()).map_err(Failure::run)
 }
 
 /// Fetches the model called `name`, or the one that the settings name: where it is then, and what came from a hub.
@@ -318,6 +322,21 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn the_memory_reckoned_for_weights_is_what_they_take() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+        let names = std::fs::read_dir(folder).expect("models").map(|entry| entry.expect("an entry").path());
+        let mut models = 0;
+        for path in names.filter(|path| path.join("model.safetensors").exists()) {
+            let engine = Engine::new(path.to_str().expect("text"), &[]);
+            let reckoned = engine.checkpoint.plan().expect("a model").loaded_bytes();
+            let built = engine.runner.lock().expect("no test has failed").built();
+            assert_eq!(reckoned, built.weight_bytes, "{}", path.display());
+            models += 1;
+        }
+        assert!(models >= 3, "{models}");
     }
 
     #[test]

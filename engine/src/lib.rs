@@ -38,4 +38,9 @@ pub mod speculation;
 pub mod text;
 pub mod weights;
 
+#[cfg(test)]
+#[path = "../tests/support/hub.rs"]
+#[allow(dead_code)] // The tests of the command use the rest.
+mod hub_server;
+
 pub use error::{Error, Result};

@@ -78,7 +78,9 @@ impl Need {
     /// What a model of `config` takes whose weights take `weights` bytes, when prompts run `chunk` tokens at a time.
     #[must_use]
     pub fn of(config: &ModelConfig, weights: u64, chunk: usize) -> Self {
-        let (hidden, inner) = (config.hidden_size as u64, config.intermediate_size as u64);
+        let hidden = config.hidden_size as u64;
+        let of_experts = config.experts.as_ref().map_or(0, |experts| experts.per_token * experts.intermediate_size);
+        let inner = config.intermediate_size.max(of_experts) as u64;
         let heads = (config.query_size() + 2 * config.kv_size()) as u64;
         // The residual stream and what is added to it, queries, keys and values before and after, both halves of the
         // feed-forward block and their product.

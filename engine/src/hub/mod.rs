@@ -9,4 +9,5 @@ mod pull;
 
 pub use client::Hub;
 pub use name::{ALIASES, ModelName, Named};
+pub(crate) use pull::pull_file;
 pub use pull::{PulledFile, Record, cached, pull};

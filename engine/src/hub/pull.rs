@@ -183,6 +183,12 @@ fn chosen<'a>(files: &'a [ListedFile], quantisation: Option<&str>) -> std::resul
     }
 }
 
+/// Fetches the file called `file` of the main branch into `folder`; whoever asks knows how to check it.
+pub(crate) fn pull_file(hub: &Hub, repository: &str, file: &str, folder: &Path) -> std::result::Result<(), String> {
+    let create = |path: &Path| File::create(path).map(|file| Box::new(file) as Box<dyn Write>);
+    transfer(hub, (repository, "main", file), None, folder, &create).map(drop)
+}
+
 /// Fetches one file and checks it.
 fn fetch(
     hub: &Hub,
@@ -192,11 +198,30 @@ fn fetch(
     create: Create<'_>,
 ) -> std::result::Result<PulledFile, String> {
     let name = &file.name;
-    let mut download = hub.download(&record.repository, &record.commit, name)?;
+    let place = (record.repository.as_str(), record.commit.as_str(), name.as_str());
+    let (bytes, sha256) = transfer(hub, place, file.size, folder, create)?;
+    if let Some(size) = file.size.filter(|&size| size != bytes) {
+        return Err(format!("{name} has {bytes} bytes, and the hub says {size}"));
+    }
+    if let Some(wanted) = file.sha256().filter(|wanted| !wanted.eq_ignore_ascii_case(&sha256)) {
+        return Err(format!("{name} has the SHA-256 {sha256}, and the hub says {wanted}"));
+    }
+    Ok(PulledFile { name: name.clone(), bytes, sha256 })
+}
+
+/// Copies a file of a repository at a commit into `folder`; its length and SHA-256.
+fn transfer(
+    hub: &Hub,
+    (repository, commit, name): (&str, &str, &str),
+    size: Option<u64>,
+    folder: &Path,
+    create: Create<'_>,
+) -> std::result::Result<(u64, String), String> {
+    let mut download = hub.download(repository, commit, name)?;
     let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}")
         .map_err(|error| error.to_string())?;
-    let bar = ProgressBar::new(file.size.or(download.length).unwrap_or(0)).with_style(style);
-    bar.set_message(name.clone());
+    let bar = ProgressBar::new(size.or(download.length).unwrap_or(0)).with_style(style);
+    bar.set_message(name.to_owned());
     let path = folder.join(name);
     let write = |error: io::Error| format!("cannot write {name} to {}: {error}", folder.display());
     let mut out = create(&path).map_err(write)?;
@@ -216,14 +241,7 @@ fn fetch(
     }
     out.flush().map_err(write)?;
     bar.finish_and_clear();
-    let sha256 = hexadecimal(&hasher.finalize());
-    if let Some(size) = file.size.filter(|&size| size != bytes) {
-        return Err(format!("{name} has {bytes} bytes, and the hub says {size}"));
-    }
-    if let Some(wanted) = file.sha256().filter(|wanted| !wanted.eq_ignore_ascii_case(&sha256)) {
-        return Err(format!("{name} has the SHA-256 {sha256}, and the hub says {wanted}"));
-    }
-    Ok(PulledFile { name: name.clone(), bytes, sha256 })
+    Ok((bytes, hexadecimal(&hasher.finalize())))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -236,14 +254,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[path = "../../tests/support/hub.rs"]
-#[allow(dead_code)] // The tests of the command use the rest.
-mod server;
-
-#[cfg(test)]
 mod tests {
-    use super::server::{Contents, HubServer};
     use super::*;
+    use crate::hub_server::{Contents, HubServer};
 
     /// Takes some bytes, and then says that the disk is full.
     struct Full(usize);
