@@ -9,7 +9,7 @@ use std::path::Path;
 use engine::runner::Logits;
 use serde_json::{Value, json};
 use support::oracle::Oracle;
-use support::{floats, ids, json, models, open, runner};
+use support::{floats, gguf, ids, json, models, open, runner};
 use tempfile::TempDir;
 
 const TOLERANCE: f64 = 2e-4;
@@ -33,6 +33,8 @@ fn the_oracle_agrees_with_the_references_of_another_implementation() {
 /// A configuration, and changes of it that have to be noticed.
 struct Case {
     config: Value,
+    /// Whether the metadata of GGUF files can say it.
+    in_gguf: bool,
     noticed: Vec<(&'static str, Value)>,
 }
 
@@ -47,7 +49,13 @@ fn case(architecture: &str, changes: &Value, noticed: Vec<(&'static str, Value)>
     for (key, value) in changes.as_object().expect("an object") {
         config[key] = value.clone();
     }
-    Case { config, noticed }
+    Case { config, in_gguf: false, noticed }
+}
+
+impl Case {
+    fn also_in_gguf(self) -> Self {
+        Self { in_gguf: true, ..self }
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -61,20 +69,23 @@ fn cases() -> Vec<Case> {
             &json!({"attention_bias": true, "mlp_bias": true, "num_attention_heads": 7, "num_key_value_heads": 1,
                 "head_dim": 20, "rope_scaling": {"type": "linear", "factor": 4.0}}),
             vec![("rope_scaling", default_rope())],
-        ),
+        )
+        .also_in_gguf(),
         case(
             "LlamaForCausalLM",
             &json!({"head_dim": 6, "num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": true,
                 "rope_parameters": {"rope_type": "llama3", "rope_theta": 50.0, "factor": 8.0, "low_freq_factor": 1.0,
                     "high_freq_factor": 4.0, "original_max_position_embeddings": 64}}),
             vec![("rope_parameters", default_rope())],
-        ),
+        )
+        .also_in_gguf(),
         case(
             "MistralForCausalLM",
             &json!({"sliding_window": 5, "rope_scaling": {"type": "yarn", "rope_type": "yarn", "factor": 4.0,
                 "original_max_position_embeddings": 64, "beta_fast": 8.0}}),
             vec![("sliding_window", Value::Null), ("sliding_window", json!(6)), ("rope_scaling", default_rope())],
-        ),
+        )
+        .also_in_gguf(),
         case("MistralForCausalLM", &json!({"sliding_window": 7, "layer_types": mixed}), vec![("layer_types", full())]),
         case(
             "Qwen2ForCausalLM",
@@ -106,14 +117,16 @@ fn cases() -> Vec<Case> {
             "MixtralForCausalLM",
             &json!({"num_local_experts": 3, "num_experts_per_tok": 2, "sliding_window": 9, "tie_word_embeddings": true}),
             vec![("sliding_window", Value::Null), ("num_experts_per_tok", json!(1))],
-        ),
+        )
+        .also_in_gguf(),
         // Clipped, renormalised, and fewer key heads than query heads under norms across heads.
         case(
             "OlmoeForCausalLM",
             &json!({"num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "clip_qkv": 0.7, "head_dim": null,
                 "num_attention_heads": 4, "num_key_value_heads": 2, "attention_bias": true}),
             vec![("clip_qkv", Value::Null), ("norm_topk_prob", json!(false))],
-        ),
+        )
+        .also_in_gguf(),
     ]
 }
 
@@ -244,7 +257,7 @@ fn worst(got: &[f64], want: &[f64]) -> f64 {
 
 #[test]
 fn every_option_gives_the_logits_of_a_decoder_in_double_precision() {
-    for (index, Case { config, noticed }) in cases().into_iter().enumerate() {
+    for (index, Case { config, in_gguf, noticed }) in cases().into_iter().enumerate() {
         let folder = write_model(&config, 0x6f70_7431 + index as u64);
         let oracle = Oracle::open(folder.path());
         let mut random = Random(index as u64);
@@ -255,6 +268,13 @@ fn every_option_gives_the_logits_of_a_decoder_in_double_precision() {
                 engine_logits(folder.path(), &prompt, page_size, chunk).into_iter().map(f64::from).collect();
             let off = worst(&got, &want);
             assert!(off <= TOLERANCE, "pages of {page_size}, chunks of {chunk}: off by {off} with {config:#}");
+        }
+        if in_gguf {
+            let path = folder.path().join("model.gguf");
+            std::fs::write(&path, gguf::from_folder(folder.path())).expect("written");
+            let got: Vec<f64> = engine_logits(&path, &prompt, 16, 512).into_iter().map(f64::from).collect();
+            let off = worst(&got, &want);
+            assert!(off <= TOLERANCE, "as a GGUF file: off by {off} with {config:#}");
         }
         for (key, value) in noticed {
             let moved = worst(&oracle.with(key, value.clone()).logits(&prompt), &want);

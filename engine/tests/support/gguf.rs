@@ -92,7 +92,7 @@ pub(crate) fn write(metadata: &[(&str, Meta<'_>)], tensors: &[TensorData]) -> Ve
 /// A folder's model as a GGUF file of float32 tensors, laid out as the format has its architecture.
 pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
     let config = json(&folder.join("config.json"));
-    let number = |key: &str| config[key].as_u64().expect("a number") as u32;
+    let number = |key: &str| config[key].as_u64().map(|number| Meta::U32(number as u32));
     let tokenizer = json(&folder.join("tokenizer.json"));
     let mut tokens: Vec<(u64, &str)> = tokenizer["model"]["vocab"]
         .as_object()
@@ -122,20 +122,21 @@ pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
         ("tokenizer.ggml.tokens", Meta::Texts(tokens.iter().map(|(_, token)| *token).collect())),
         ("tokenizer.ggml.token_type", Meta::I32s(types)),
         ("tokenizer.ggml.merges", Meta::Texts(merges.iter().map(String::as_str).collect())),
-        ("tokenizer.ggml.eos_token_id", Meta::U32(number("eos_token_id"))),
-        ("tokenizer.ggml.bos_token_id", Meta::U32(number("bos_token_id"))),
-        ("tokenizer.ggml.add_bos_token", Meta::Bool(true)),
     ]);
+    metadata.extend(number("eos_token_id").map(|id| ("tokenizer.ggml.eos_token_id", id)));
+    if let Some(id) = number("bos_token_id") {
+        metadata.extend([("tokenizer.ggml.bos_token_id", id), ("tokenizer.ggml.add_bos_token", Meta::Bool(true))]);
+    }
     write(&metadata, &tensors(folder, &config))
 }
 
 /// Mistral and Mixtral go under the name of Llama.
 fn gguf_architecture(config: &Value) -> &'static str {
-    match config["model_type"].as_str().expect("a name") {
-        "qwen2" => "qwen2",
-        "qwen3" => "qwen3",
-        "qwen3_moe" => "qwen3moe",
-        "olmoe" => "olmoe",
+    match config["architectures"][0].as_str().expect("a name") {
+        "Qwen2ForCausalLM" => "qwen2",
+        "Qwen3ForCausalLM" => "qwen3",
+        "Qwen3MoeForCausalLM" => "qwen3moe",
+        "OlmoeForCausalLM" => "olmoe",
         _ => "llama",
     }
 }
@@ -144,6 +145,16 @@ fn head_dim(config: &Value) -> u64 {
     let size = |key: &str| config[key].as_u64();
     size("head_dim")
         .unwrap_or_else(|| size("hidden_size").expect("a size") / size("num_attention_heads").expect("a number"))
+}
+
+/// The parameters of rotary positions, in either form.
+fn rope(config: &Value) -> &Value {
+    let forms = [&config["rope_parameters"], &config["rope_scaling"]];
+    forms.into_iter().find(|form| form.is_object()).unwrap_or(&Value::Null)
+}
+
+fn rope_theta(config: &Value) -> f64 {
+    rope(config)["rope_theta"].as_f64().or(config["rope_theta"].as_f64()).expect("a number")
 }
 
 /// The keys that describe the model, without the name of the architecture before them.
@@ -157,6 +168,7 @@ fn model_metadata(config: &Value) -> Vec<(&'static str, Meta<'static>)> {
         ("attention.head_count", "num_attention_heads"),
         ("attention.head_count_kv", "num_key_value_heads"),
         ("attention.sliding_window", "sliding_window"),
+        ("vocab_size", "vocab_size"),
         ("expert_count", "num_experts"),
         ("expert_count", "num_local_experts"),
         ("expert_used_count", "num_experts_per_tok"),
@@ -167,9 +179,24 @@ fn model_metadata(config: &Value) -> Vec<(&'static str, Meta<'static>)> {
     let head_dim = head_dim(config) as u32;
     all.push(("attention.key_length", Meta::U32(head_dim)));
     all.push(("attention.value_length", Meta::U32(head_dim)));
-    for (key, hub_key) in [("attention.layer_norm_rms_epsilon", "rms_norm_eps"), ("rope.freq_base", "rope_theta")] {
-        all.push((key, Meta::F32(config[hub_key].as_f64().expect("a number") as f32)));
-    }
+    all.push(("rope.freq_base", Meta::F32(rope_theta(config) as f32)));
+    let float = |value: &Value| value.as_f64().map(|number| Meta::F32(number as f32));
+    all.extend(float(&config["rms_norm_eps"]).map(|eps| ("attention.layer_norm_rms_epsilon", eps)));
+    all.extend(float(&config["clip_qkv"]).map(|limit| ("attention.clamp_kqv", limit)));
+    all.extend(
+        config["norm_topk_prob"].as_bool().map(|renormalised| ("expert_weights_norm", Meta::Bool(renormalised))),
+    );
+    let rope = rope(config);
+    let kind = match rope["type"].as_str().or(rope["rope_type"].as_str()) {
+        Some("linear") => "linear",
+        Some("yarn") => "yarn",
+        _ => return all,
+    };
+    all.push(("rope.scaling.type", Meta::Text(kind)));
+    all.extend(float(&rope["factor"]).map(|factor| ("rope.scaling.factor", factor)));
+    all.extend(float(&rope["beta_fast"]).map(|beta| ("rope.scaling.yarn_beta_fast", beta)));
+    let context = rope["original_max_position_embeddings"].as_u64();
+    all.extend(context.map(|context| ("rope.scaling.original_context_length", Meta::U32(context as u32))));
     all
 }
 
@@ -186,12 +213,15 @@ fn tensors(folder: &Path, config: &Value) -> Vec<TensorData> {
     // By name and number of the expert; together they are one tensor.
     let mut experts: BTreeMap<String, BTreeMap<usize, TensorData>> = BTreeMap::new();
     for (name, entry) in header.as_object().expect("an object").iter().filter(|(name, _)| *name != "__metadata__") {
-        assert_eq!(entry["dtype"], "BF16");
         let shape: Vec<u64> = serde_json::from_value(entry["shape"].clone()).expect("a shape");
         let (start, end): (usize, usize) = serde_json::from_value(entry["data_offsets"].clone()).expect("offsets");
-        let (numbers, _) = bytes[8 + length + start..8 + length + end].as_chunks::<2>();
-        // A bfloat16 number is the upper half of a float32 number.
-        let mut values: Vec<[u8; 4]> = numbers.iter().map(|&[low, high]| [0, 0, low, high]).collect();
+        let data = &bytes[8 + length + start..8 + length + end];
+        let mut values: Vec<[u8; 4]> = match entry["dtype"].as_str() {
+            // A bfloat16 number is the upper half of a float32 number.
+            Some("BF16") => data.as_chunks::<2>().0.iter().map(|&[low, high]| [0, 0, low, high]).collect(),
+            Some("F32") => data.as_chunks::<4>().0.to_vec(),
+            other => panic!("{other:?}"),
+        };
         if gguf_architecture(config) == "llama" && (name.contains("q_proj") || name.contains("k_proj")) {
             let columns = shape.get(1).copied().unwrap_or(1) as usize;
             values = interleaved(&values, columns, head_dim(config) as usize);
@@ -213,11 +243,11 @@ fn tensors(folder: &Path, config: &Value) -> Vec<TensorData> {
 
 /// What frequencies are divided by, where the model stretches them as Llama 3 does: the format has no keys for that.
 fn rope_divisors(config: &Value) -> Option<TensorData> {
-    let rope = Some(&config["rope_scaling"]).filter(|rope| rope["rope_type"] == "llama3")?;
+    let rope = Some(rope(config)).filter(|rope| rope["rope_type"] == "llama3")?;
     let number = |key: &str| rope[key].as_f64().expect("a number");
     let context = number("original_max_position_embeddings");
     let (low, high) = (number("low_freq_factor"), number("high_freq_factor"));
-    let theta = config["rope_theta"].as_f64().expect("a number");
+    let theta = rope_theta(config);
     let size = head_dim(config);
     let divisor = |pair: u64| {
         let wavelength = std::f64::consts::TAU * theta.powf(2.0 * pair as f64 / size as f64);
