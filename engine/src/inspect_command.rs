@@ -1,5 +1,6 @@
 //! `engine inspect`: what is in a model, told from its files.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
@@ -63,7 +64,7 @@ fn report(checkpoint: &Checkpoint, parameters: usize, need: Need) -> Value {
     let full = need.kv_per_token.saturating_mul(config.context_length as u64);
     json!({
         "path": checkpoint.path().display().to_string(),
-        "architecture": format!("{:?}", config.architecture).to_lowercase(),
+        "architecture": config.architecture.name(),
         "parameters": parameters,
         "context_length": config.context_length,
         "layers": config.layers,
@@ -74,6 +75,14 @@ fn report(checkpoint: &Checkpoint, parameters: usize, need: Need) -> Value {
         "head_dim": config.head_dim,
         "vocab_size": config.vocab_size,
         "tied_embeddings": config.tied_embeddings,
+        "experts": config.experts.as_ref().map(|experts| json!({
+            "count": experts.count,
+            "per_token": experts.per_token,
+            "intermediate_size": experts.intermediate_size,
+            "renormalised": experts.renormalised,
+            "sparse_layers": experts.sparse_layers,
+        })),
+        "windows": config.windows,
         "has_tokenizer": checkpoint.tokenizer().is_some(),
         "has_chat_template": checkpoint.chat_template().is_some(),
         "stop_token_ids": checkpoint.stop_token_ids(),
@@ -112,6 +121,17 @@ fn text(report: &Value) -> String {
     ] {
         line(name, &plain(&report[key]));
     }
+    if let Value::Object(experts) = &report["experts"] {
+        let number = |key: &str| plain(&experts[key]);
+        let layers = of_true(&experts["sparse_layers"]);
+        let size = number("intermediate_size");
+        let all =
+            format!("{} of size {size}, {} for each token, in {layers} layers", number("count"), number("per_token"));
+        line("experts", &all);
+    }
+    for (window, layers) in count_windows(&report["windows"]) {
+        line("sliding window", &format!("{window} tokens in {layers} layers"));
+    }
     let memory = |key: &str| mebibytes(report["memory"][key].as_u64().unwrap_or_default());
     line("memory, model", &memory("model_bytes"));
     line("memory, context", &format!("{} for keys and values of all of it", memory("kv_bytes_of_whole_context")));
@@ -126,6 +146,19 @@ fn text(report: &Value) -> String {
         );
     }
     text
+}
+
+fn of_true(list: &Value) -> usize {
+    list.as_array().into_iter().flatten().filter(|value| **value == true).count()
+}
+
+/// Each size of window with the number of its layers.
+fn count_windows(windows: &Value) -> BTreeMap<u64, usize> {
+    let mut layers = BTreeMap::new();
+    for window in windows.as_array().into_iter().flatten().filter_map(Value::as_u64) {
+        *layers.entry(window).or_default() += 1;
+    }
+    layers
 }
 
 fn plain(value: &Value) -> String {

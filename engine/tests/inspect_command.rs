@@ -68,3 +68,14 @@ fn every_shell_completes_commands_flags_and_choices() {
     }
     assert_eq!(engine(&["completion", "cmd"]).status.code(), Some(2));
 }
+
+#[test]
+fn experts_and_windows_are_described_where_a_model_has_them() {
+    let text = |model: &str| stdout(&engine(&["inspect", &path(model)])).to_owned();
+    let experts = text("qwen3_moe");
+    assert!(experts.contains("8 of size 48, 2 for each token, in 3 layers"), "{experts}");
+    assert!(experts.contains("qwen3_moe"), "{experts}");
+    let window = text("mistral");
+    assert!(window.contains("16 tokens in 3 layers") && !window.contains("experts"), "{window}");
+    assert!(!text("llama").contains("sliding window"));
+}
