@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use engine::text::{Detokenizer, SpecialTokens, Tokenizer};
 use serde_json::Value;
+use support::gguf::{Meta, write};
 use support::{ids, json, models};
 
 /// Folders with a vocabulary and a reference, and their tokenizers.
@@ -65,5 +66,159 @@ fn texts_stream_in_whole_characters() {
         }
         let greedy = tokenizer.decode(&ids(&reference["greedy_ids"])).expect("decodes");
         assert_eq!(greedy, reference["greedy_text"].as_str().expect("text"), "{folder}");
+    }
+}
+
+/// The tokenizer of a GGUF file with this metadata and no tensors.
+fn of_gguf(metadata: &[(&str, Meta<'_>)]) -> engine::Result<Tokenizer> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("vocabulary.gguf");
+    std::fs::write(&path, write(metadata, &[])).expect("written");
+    let (metadata, _) = engine::weights::gguf::open(&path).expect("a GGUF file");
+    Tokenizer::from_gguf(&metadata)
+}
+
+/// Small models have a vocabulary of the form of Qwen 2, which has a name in GGUF files.
+#[test]
+fn a_vocabulary_in_a_gguf_file_gives_the_same_vectors() {
+    for (folder, _) in tokenizers() {
+        let document = json(&folder.join("tokenizer.json"));
+        let special: Vec<_> = document["added_tokens"].as_array().expect("a list").iter().collect();
+        let mut tokens: Vec<_> = document["model"]["vocab"]
+            .as_object()
+            .expect("a vocabulary")
+            .iter()
+            .map(|(token, id)| (id.as_u64().expect("an id"), token.as_str(), 1))
+            .filter(|(_, token, _)| special.iter().all(|added| added["content"] != *token))
+            .collect();
+        tokens.extend(
+            special
+                .iter()
+                .map(|added| (added["id"].as_u64().expect("an id"), added["content"].as_str().expect("text"), 3)),
+        );
+        tokens.sort_unstable();
+        let merges: Vec<_> = document["model"]["merges"]
+            .as_array()
+            .expect("merges")
+            .iter()
+            .map(|pair| format!("{} {}", pair[0].as_str().expect("text"), pair[1].as_str().expect("text")))
+            .collect();
+        let tokenizer = of_gguf(&[
+            ("tokenizer.ggml.model", Meta::Text("gpt2")),
+            ("tokenizer.ggml.pre", Meta::Text("qwen2")),
+            ("tokenizer.ggml.tokens", Meta::Texts(tokens.iter().map(|(_, token, _)| *token).collect())),
+            ("tokenizer.ggml.token_type", Meta::I32s(tokens.iter().map(|(_, _, kind)| *kind).collect())),
+            ("tokenizer.ggml.merges", Meta::Texts(merges.iter().map(String::as_str).collect())),
+        ]);
+        let tokenizer = tokenizer.unwrap_or_else(|error| panic!("{error}"));
+        let reference = json(&folder.join("reference.json"));
+        for (text, tokens, decoded) in cases(&reference) {
+            let folder = folder.display();
+            assert_eq!(tokenizer.encode(text, SpecialTokens::Add).expect("encodes"), tokens, "{folder}: {text:?}");
+            assert_eq!(tokenizer.decode_with_special(&tokens).expect("decodes"), decoded, "{folder}: {text:?}");
+        }
+    }
+}
+
+/// Tokens of a small vocabulary of scored pieces: id, piece, score and type.
+fn pieces() -> Vec<(String, f32, i32)> {
+    let control = [("<unk>", 2), ("<s>", 3), ("</s>", 3)].map(|(piece, kind)| (piece.to_owned(), 0.0, kind));
+    let bytes = (0..=255_u8).map(|byte| (format!("<0x{byte:02X}>"), 0.0, 6));
+    let scored = ["▁the", "▁t", "he", "▁a", "cat", "at", "▁", "t", "h", "e", "a", "c"];
+    let scored = scored.iter().enumerate().map(|(rank, piece)| ((*piece).to_owned(), -(rank as f32), 1));
+    control.into_iter().chain(bytes).chain(scored).collect()
+}
+
+fn with_pieces<'a>(pieces: &'a [(String, f32, i32)], others: Vec<(&'a str, Meta<'a>)>) -> engine::Result<Tokenizer> {
+    let mut metadata = vec![
+        ("tokenizer.ggml.model", Meta::Text("llama")),
+        ("tokenizer.ggml.tokens", Meta::Texts(pieces.iter().map(|(piece, _, _)| piece.as_str()).collect())),
+        ("tokenizer.ggml.scores", Meta::F32s(pieces.iter().map(|(_, score, _)| *score).collect())),
+        ("tokenizer.ggml.token_type", Meta::I32s(pieces.iter().map(|(_, _, kind)| *kind).collect())),
+        ("tokenizer.ggml.bos_token_id", Meta::U32(1)),
+        ("tokenizer.ggml.eos_token_id", Meta::U32(2)),
+        ("tokenizer.ggml.unknown_token_id", Meta::U32(0)),
+    ];
+    metadata.extend(others);
+    of_gguf(&metadata)
+}
+
+#[test]
+fn a_vocabulary_of_scored_pieces_merges_the_best_first_and_falls_back_to_bytes() {
+    let pieces = pieces();
+    let tokenizer = with_pieces(&pieces, Vec::new()).unwrap_or_else(|error| panic!("{error}"));
+    // A text; its pieces. "é" is in none: its two bytes are.
+    let table: [(&str, &[&str]); 7] = [
+        ("the cat", &["<s>", "▁the", "▁", "cat"]),
+        // "▁t" goes before "he".
+        ("thea", &["<s>", "▁the", "a"]),
+        ("  a", &["<s>", "▁", "▁", "▁a"]),
+        ("é", &["<s>", "▁", "<0xC3>", "<0xA9>"]),
+        ("a</s>the", &["<s>", "▁a", "</s>", "▁the"]),
+        ("a</s></s> </s>  the", &["<s>", "▁a", "</s>", "</s>", "▁", "▁", "</s>", "▁", "▁", "▁the"]),
+        ("", &["<s>"]),
+    ];
+    for (text, expected) in table {
+        let tokens = tokenizer.encode(text, SpecialTokens::Add).expect("encodes");
+        let written: Vec<_> = tokens.iter().map(|&id| pieces[id as usize].0.as_str()).collect();
+        assert_eq!(written, expected, "{text:?}");
+        // What follows a special token begins with a space of its own.
+        let plain = text.replace("</s></s>", "</s>").replace("</s>", " ");
+        assert_eq!(tokenizer.decode(&tokens).expect("decodes"), plain, "{text:?}");
+        let mut detokenizer = Detokenizer::new(&tokenizer);
+        let mut streamed: String = tokens.iter().map(|&id| detokenizer.push(id).expect("decodes")).collect();
+        streamed.push_str(&detokenizer.finish().expect("decodes"));
+        assert_eq!(streamed, plain, "{text:?}");
+    }
+    let bare = with_pieces(
+        &pieces,
+        vec![
+            ("tokenizer.ggml.add_space_prefix", Meta::Bool(false)),
+            ("tokenizer.ggml.add_bos_token", Meta::Bool(false)),
+        ],
+    );
+    let bare = bare.unwrap_or_else(|error| panic!("{error}"));
+    let tokens = bare.encode("the cat", SpecialTokens::Add).expect("encodes");
+    let written: Vec<_> = tokens.iter().map(|&id| pieces[id as usize].0.as_str()).collect();
+    assert_eq!(written, ["t", "he", "▁", "cat"]);
+    assert_eq!(bare.decode(&tokens).expect("decodes"), "the cat");
+}
+
+#[test]
+fn vocabularies_that_are_unknown_or_lie_are_refused_by_name() {
+    let pieces = pieces();
+    let refusal = |tokenizer: engine::Result<Tokenizer>| tokenizer.err().expect("refused").to_string();
+    let short = &pieces[..5];
+    let texts = |pieces: &[(String, f32, i32)]| pieces.iter().map(|(piece, _, _)| piece.clone()).collect::<Vec<_>>();
+    let names = texts(short);
+    let tokens = || Meta::Texts(names.iter().map(String::as_str).collect());
+    let types = || Meta::I32s(vec![1; 5]);
+    let table = [
+        (
+            refusal(of_gguf(&[("tokenizer.ggml.model", Meta::Text("bert"))])),
+            "tokenizer model bert (known: gpt2, llama)",
+        ),
+        (
+            refusal(of_gguf(&[
+                ("tokenizer.ggml.model", Meta::Text("llama")),
+                ("tokenizer.ggml.tokens", tokens()),
+                ("tokenizer.ggml.token_type", types()),
+                ("tokenizer.ggml.scores", Meta::F32s(vec![0.0; 4])),
+            ])),
+            "4 scores for 5 tokens",
+        ),
+        (
+            refusal(of_gguf(&[
+                ("tokenizer.ggml.model", Meta::Text("gpt2")),
+                ("tokenizer.ggml.pre", Meta::Text("klingon")),
+                ("tokenizer.ggml.tokens", tokens()),
+                ("tokenizer.ggml.token_type", types()),
+                ("tokenizer.ggml.merges", Meta::Texts(Vec::new())),
+            ])),
+            "pre-tokenizer klingon (known: gpt-2, llama-bpe, olmo, qwen2, smollm)",
+        ),
+    ];
+    for (said, part) in table {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
     }
 }

@@ -35,8 +35,15 @@ impl<'a> Detokenizer<'a> {
         let piece = text.get(self.emitted..certain).unwrap_or_default().to_owned();
         self.emitted = self.emitted.max(certain);
         if certain == text.len() {
-            // All of the window is out; the newest token stays as the context of the next.
-            self.window.drain(..self.settled.min(self.window.len() - 1));
+            // All of the window is out; the newest token stays as the context of the next. One without a text, such as
+            // a special token, is none: the next would be decoded like the first of a text. Then the context before it
+            // stays, and at the start of a text all of it, since a first space may go.
+            let context = self.settled.min(self.window.len() - 1);
+            if !self.tokenizer.decode(&self.window[context..])?.is_empty() {
+                self.window.drain(..context);
+            } else if !text.is_empty() {
+                self.window.truncate(context);
+            }
             self.settled = self.window.len();
             self.emitted = self.tokenizer.decode(&self.window)?.len();
         }

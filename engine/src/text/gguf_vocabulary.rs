@@ -2,9 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
+use super::{byte_level_styles, sentencepiece};
 use crate::error::{Error, Result};
 use crate::weights::gguf::Metadata;
 
+/// Whether a space is put in front of a text.
+const SPACE_IN_FRONT: &str = "tokenizer.ggml.add_space_prefix";
+
+/// The token type of a part of a text.
+const NORMAL: i64 = 1;
 /// Token types of the format that stand for one whole token wherever they are spelled out.
 const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
@@ -22,8 +28,8 @@ const NAMED_TOKENS: [&str; 4] = [
 pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<String> {
     let path = metadata.path();
     let model = metadata.text("tokenizer.ggml.model")?;
-    if model != "gpt2" {
-        return Err(Error::unsupported(path, format!("tokenizer model {model} (known: gpt2)")));
+    if !["gpt2", "llama"].contains(&model) {
+        return Err(Error::unsupported(path, format!("tokenizer model {model} (known: gpt2, llama)")));
     }
     let tokens = metadata.texts("tokenizer.ggml.tokens")?;
     let types = metadata.integers("tokenizer.ggml.token_type")?;
@@ -55,6 +61,26 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<String> {
             }));
         }
     }
+    let mut document = match model {
+        "llama" => scored_pieces(metadata, &tokens, &types)?,
+        _ => byte_level(metadata)?,
+    };
+    document["version"] = "1.0".into();
+    document["added_tokens"] = added.into();
+    document["post_processor"] = post_processor(metadata, &tokens)?;
+    document["model"]["vocab"] = vocabulary.into();
+    Ok(document.to_string())
+}
+
+/// What a vocabulary of bytes and merges has besides its tokens.
+fn byte_level(metadata: &Metadata) -> Result<Value> {
+    let path = metadata.path();
+    let name = metadata.text("tokenizer.ggml.pre")?;
+    let style = byte_level_styles::named(name)
+        .map_err(|known| Error::unsupported(path, format!("pre-tokenizer {name} (known: {known})")))?;
+    if metadata.optional_bool(SPACE_IN_FRONT)? == Some(true) {
+        return Err(Error::unsupported(path, SPACE_IN_FRONT));
+    }
     let merges = metadata
         .texts("tokenizer.ggml.merges")?
         .into_iter()
@@ -64,44 +90,49 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<String> {
             None => Err(Error::damaged(path, format!("merge {index} `{merge}` is not a pair"))),
         })
         .collect::<Result<Vec<_>>>()?;
-    let document = json!({
-        "version": "1.0",
-        "truncation": null,
-        "padding": null,
-        "added_tokens": added,
-        "normalizer": null,
-        "pre_tokenizer": pre_tokenizer(metadata)?,
-        "post_processor": post_processor(metadata, &tokens)?,
+    Ok(json!({
+        "normalizer": style.normalizer,
+        "pre_tokenizer": style.pre_tokenizer,
         "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
         "model": {
-            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
-            "vocab": vocabulary, "merges": merges,
+            "type": "BPE", "unk_token": null, "fuse_unk": false, "byte_fallback": false,
+            "ignore_merges": style.keeps_whole_words, "merges": merges,
         },
-    });
-    Ok(document.to_string())
+    }))
 }
 
-fn pre_tokenizer(metadata: &Metadata) -> Result<Value> {
-    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
-    match metadata.text("tokenizer.ggml.pre")? {
-        "smollm" => Ok(json!({
-            "type": "Sequence",
-            "pretokenizers": [{"type": "Digits", "individual_digits": true}, byte_level],
-        })),
-        other => Err(Error::unsupported(metadata.path(), format!("pre-tokenizer {other} (known: smollm)"))),
+/// What a vocabulary of scored pieces has besides its tokens.
+fn scored_pieces(metadata: &Metadata, tokens: &[&str], types: &[i64]) -> Result<Value> {
+    let path = metadata.path();
+    let scores = metadata.floats("tokenizer.ggml.scores")?;
+    if scores.len() != tokens.len() {
+        return Err(Error::damaged(path, format!("{} scores for {} tokens", scores.len(), tokens.len())));
     }
+    let unknown = metadata.optional_usize("tokenizer.ggml.unknown_token_id")?;
+    let pieces = tokens.iter().zip(&scores).zip(types).filter(|(_, kind)| **kind == NORMAL);
+    let pieces: Vec<_> = pieces.map(|((&token, &score), _)| (token, score)).collect();
+    let has_space_in_front = metadata.optional_bool(SPACE_IN_FRONT)?.unwrap_or(true);
+    Ok(json!({
+        "normalizer": sentencepiece::normalizer(has_space_in_front),
+        "pre_tokenizer": null,
+        "decoder": sentencepiece::decoder(has_space_in_front),
+        "model": {
+            "type": "BPE", "unk_token": unknown.map(|id| tokens[id]), "fuse_unk": true, "byte_fallback": true,
+            "ignore_merges": false, "merges": sentencepiece::merges(&pieces),
+        },
+    }))
 }
 
 /// What is put around every text: a beginning-of-text token where the file asks for one.
+///
+/// Where a file says nothing, Llama's vocabularies have one and others do not.
 fn post_processor(metadata: &Metadata, tokens: &[&str]) -> Result<Value> {
+    let is_llama = metadata.text("tokenizer.ggml.model")? == "llama"
+        || metadata.optional_text("tokenizer.ggml.pre")? == Some("llama-bpe");
     if metadata.optional_bool("tokenizer.ggml.add_eos_token")? == Some(true) {
         return Err(Error::unsupported(metadata.path(), "tokenizer.ggml.add_eos_token"));
     }
-    if metadata.optional_bool("tokenizer.ggml.add_space_prefix")? == Some(true) {
-        return Err(Error::unsupported(metadata.path(), "tokenizer.ggml.add_space_prefix"));
-    }
-    if metadata.optional_bool("tokenizer.ggml.add_bos_token")? != Some(true) {
+    if !metadata.optional_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(is_llama) {
         return Ok(Value::Null);
     }
     let id = metadata.usize("tokenizer.ggml.bos_token_id")?;

@@ -15,6 +15,7 @@ pub(crate) enum Meta<'a> {
     Text(&'a str),
     Texts(Vec<&'a str>),
     I32s(Vec<i32>),
+    F32s(Vec<f32>),
 }
 
 /// A tensor to be written: dimensions slowest first, the format's type number, and its bytes.
@@ -61,6 +62,14 @@ pub(crate) fn write(metadata: &[(&str, Meta<'_>)], tensors: &[TensorData]) -> Ve
                 out.extend((list.len() as u64).to_le_bytes());
                 for t in list {
                     text(&mut out, t);
+                }
+            }
+            Meta::F32s(list) => {
+                kind(&mut out, 9);
+                kind(&mut out, 6);
+                out.extend((list.len() as u64).to_le_bytes());
+                for x in list {
+                    out.extend(x.to_le_bytes());
                 }
             }
             Meta::I32s(list) => {

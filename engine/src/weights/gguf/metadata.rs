@@ -140,6 +140,17 @@ impl Metadata {
         self.required(key, list)
     }
 
+    /// The value of `key` as a list of numbers.
+    pub fn floats(&self, key: &str) -> Result<Vec<f64>> {
+        let list = self.optional(key, "a list of numbers", |value| {
+            let Value::Array(values) = value else {
+                return None;
+            };
+            values.iter().map(|value| if let Value::Float(number) = value { Some(*number) } else { None }).collect()
+        })?;
+        self.required(key, list)
+    }
+
     fn optional<'a, T>(
         &'a self,
         key: &str,
