@@ -12,7 +12,7 @@ use engine::hub::{self, Hub, ModelName, Named};
 use engine::memory::{Need, Wanted};
 use engine::model::{Decoder, WeightPlan};
 use engine::runner::{Runner, RunnerLimits};
-use engine_config::exec::{Device, ExecBag, ExecKernelBag};
+use engine_config::exec::{ActivationDtype, Device, ExecBag, ExecKernelBag};
 use engine_config::model::ModelBag;
 use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
@@ -24,6 +24,7 @@ use kitbag::{ConfigRole, View};
 
 use crate::cli::Failure;
 use crate::machine::Machine;
+use crate::terminal;
 
 /// What builds a model and its memory.
 #[derive(ConfigRole)]
@@ -133,6 +134,7 @@ pub(crate) fn build_runner(
 ) -> Result<Runner, Failure> {
     let pin = view.pin();
     let (schedule, exec) = (pin.schedule(), pin.exec());
+    refuse_other_activations(exec.kernel())?;
     let plan = checkpoint.plan().map_err(Failure::run)?;
     let context_length = pin.model().context_length();
     let page_size = schedule.page_size();
@@ -146,7 +148,16 @@ pub(crate) fn build_runner(
         RunnerLimits { page_size, pool_pages, chunked_prefill_size: schedule.chunked_prefill_size(), context_length };
     let threads = NonZeroUsize::new(exec.threads()).unwrap_or(NonZeroUsize::MIN);
     let workers = Workers::with_isa(threads, machine.isa).map_err(Failure::run)?;
-    let model = Decoder::load(&plan, &workers);
+    if pin.model().check_weights() {
+        plan.check_finite(&workers).map_err(Failure::run)?;
+    }
+    let bar = terminal::progress_bar("loading");
+    let progress = |read: usize, all: usize| {
+        bar.set_length(all as u64);
+        bar.set_position(read as u64);
+    };
+    let model = Decoder::load(&plan.with_progress(&progress), &workers);
+    bar.finish_and_clear();
     Runner::new(model, workers, limits).map_err(Failure::run)
 }
 
@@ -206,6 +217,18 @@ fn refuse_other_devices(exec: &ExecBag) -> Result<(), Failure> {
             probe_cuda(exec.kernel())
         ))),
     }
+}
+
+/// Products on the CPU read single precision in this version.
+fn refuse_other_activations(kernel: &ExecKernelBag) -> Result<(), Failure> {
+    let name = match kernel.activation_dtype() {
+        ActivationDtype::Auto | ActivationDtype::F32 => return Ok(()),
+        ActivationDtype::Bf16 => "bf16",
+        ActivationDtype::Int8 => "int8",
+    };
+    Err(Failure::Usage(format!(
+        "--activation-dtype {name} is not available: products on the CPU read float32 activations in this version, use auto or f32"
+    )))
 }
 
 fn probe_cuda(kernel: &ExecKernelBag) -> String {

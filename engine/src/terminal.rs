@@ -1,8 +1,16 @@
-//! Colours: on a terminal that takes them and for a user who has not refused them, and nowhere else.
+//! What is for terminals alone: colours, on one that takes them and for a user who has not refused them, and progress.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar on standard error that counts bytes, or nothing where that is no terminal.
+pub(crate) fn progress_bar(doing: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {bar:40} {bytes} of {total_bytes}");
+    ProgressBar::new(0).with_style(style.expect("the template is a constant and correct")).with_message(doing)
+}
 
 /// Paints text, or leaves it as it is.
 #[derive(Clone, Copy)]

@@ -103,6 +103,59 @@ fn prompt_text(reference: &Value) -> &str {
 }
 
 #[test]
+fn activations_that_products_cannot_read_are_refused_with_what_they_can() {
+    let ids = |dtype: &str| generate(&["--input-ids", "1,2,3", "--json", "--activation-dtype", dtype]);
+    assert_eq!(result(&ids("f32"))["token_ids"], result(&ids("auto"))["token_ids"]);
+    for dtype in ["bf16", "int8"] {
+        let said = refusal(&ids(dtype), 2);
+        assert!(said.contains(&format!("--activation-dtype {dtype} is not available")), "{said}");
+        assert!(said.contains("use auto or f32"), "{said}");
+    }
+}
+
+#[test]
+fn weights_are_searched_for_what_is_no_number_on_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
+    }
+    let path = folder.path().to_str().expect("text");
+    let run = |more: &[&str]| {
+        engine(&[&["generate", "--model-path", path, "--input-ids", "1,2,3", "--max-new-tokens", "1"], more].concat())
+    };
+    assert!(run(&["--check-weights"]).status.success());
+    let weights = folder.path().join("model.safetensors");
+    let mut bytes = std::fs::read(&weights).expect("readable");
+    let end = bytes.len();
+    bytes[end - 2..].copy_from_slice(&[0xc0, 0x7f]);
+    std::fs::write(&weights, bytes).expect("written");
+    let said = refusal(&run(&["--check-weights"]), 1);
+    assert!(said.contains("model.safetensors: tensor `") && said.contains("has NaN as element"), "{said}");
+    assert!(said.contains(&format!("at offset {}", end - 2)), "{said}");
+}
+
+#[test]
+fn loading_shows_its_progress_on_a_terminal_and_nowhere_else() {
+    let arguments = ["--input-ids", "1,2,3", "--max-new-tokens", "1"];
+    let piped = generate(&arguments);
+    assert_eq!((piped.status.success(), piped.stderr.as_slice()), (true, &[][..]));
+
+    // Python gives the command a terminal of its own and passes on what it writes there.
+    let in_terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))";
+    let model = models().join("llama");
+    let output = Command::new("python3")
+        .args(["-c", in_terminal, env!("CARGO_BIN_EXE_engine"), "generate", "--model-path"])
+        .arg(model)
+        .args(arguments)
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .expect("python runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("loading"), "{said}");
+}
+
+#[test]
 fn a_streamed_text_is_the_same_text() {
     let arguments = ["--chat", "Tell me of pages", "--max-new-tokens", "40", "--temperature", "1", "--seed", "7"];
     let whole = generate(&arguments);

@@ -2,14 +2,17 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use engine::Error;
 use engine::checkpoint::{Checkpoint, LoadFormat};
-use engine::model::ModelConfig;
+use engine::model::{Decoder, ModelConfig};
 use engine::runner::Logits;
+use engine::sampling::Random;
 use engine::text::SpecialTokens;
-use engine::weights;
+use engine::weights::{self, ElementType};
+use kernels::cpu::Isa;
 use serde_json::{Value, json};
 use support::gguf::{self, Meta, TensorData};
 use support::{ids, models, open, runner, workers};
@@ -200,10 +203,186 @@ fn a_safetensors_file_cut_anywhere_is_an_error() {
         assert!(refusal(folder.path()).is_some(), "{length} bytes of {} were accepted", bytes.len());
     }
     let mut huge = bytes;
-    huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
-    std::fs::write(&path, huge).expect("written");
-    let error = refusal(folder.path()).expect("a header larger than the file");
-    assert!(error.contains("offset 0"), "{error}");
+    for claim in [10_000_000_000, u64::MAX] {
+        huge[..8].copy_from_slice(&claim.to_le_bytes());
+        std::fs::write(&path, &huge).expect("written");
+        let error = refusal(folder.path()).expect("a header larger than the file");
+        assert!(error.contains(&format!("offset 0 claims a header of {claim} bytes")), "{error}");
+    }
+}
+
+#[test]
+fn a_tensor_that_is_there_twice_is_refused_in_one_file_and_in_two() {
+    let folder = folder_of("llama_tied");
+    let path = folder.path().join("model.safetensors");
+    let (header, data) = split(&path);
+    let entry = header["model.norm.weight"].to_string();
+    let text = header.to_string();
+    let twice = format!("{},\"model.norm.weight\":{entry}}}", text.strip_suffix('}').expect("an object"));
+    let mut bytes = (twice.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(twice.as_bytes());
+    bytes.extend(&data);
+    std::fs::write(&path, bytes).expect("written");
+    let error = refusal(folder.path()).expect("refused");
+    assert!(error.contains("header at offset 8 has `model.norm.weight` twice"), "{error}");
+
+    std::fs::remove_file(&path).expect("removed");
+    let part = json!({"model.norm.weight": {"dtype": "BF16", "shape": [64], "data_offsets": [0, 128]}});
+    join(&folder.path().join("part-0.safetensors"), &header, &data);
+    join(&folder.path().join("part-1.safetensors"), &part, &data[..128]);
+    let map = json!({"a": "part-0.safetensors", "b": "part-1.safetensors"});
+    let index = folder.path().join("model.safetensors.index.json");
+    std::fs::write(&index, json!({"weight_map": map}).to_string()).expect("written");
+    let error = refusal(folder.path()).expect("refused");
+    assert!(error.contains("part-1.safetensors: tensor `model.norm.weight` is there twice"), "{error}");
+}
+
+#[test]
+fn weights_that_are_no_numbers_are_found_on_request() {
+    let folder = folder_of("llama_tied");
+    let path = folder.path().join("model.safetensors");
+    let (header, mut data) = split(&path);
+    let name = "model.layers.1.mlp.up_proj.weight";
+    let start = header[name]["data_offsets"][0].as_u64().expect("an offset") as usize;
+    // Element 70, a bfloat16 number.
+    data[start + 140..start + 142].copy_from_slice(&[0xc0, 0x7f]);
+    join(&path, &header, &data);
+    let offset = 8 + header.to_string().len() + start + 140;
+    let check = |path: &Path| {
+        let checkpoint = open(path);
+        let plan = checkpoint.plan().expect("every tensor is there");
+        plan.check_finite(&workers()).err().map(|error| error.to_string())
+    };
+    assert!(refusal(folder.path()).is_none(), "nobody asked");
+    let error = check(folder.path()).expect("refused");
+    assert!(error.contains(&format!("`{name}` has NaN as element 70, at offset {offset}")), "{error}");
+    assert_eq!(check(&models().join("llama_tied")), None);
+
+    // In a quantised type, a scale makes all of its block infinite.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    let mut tensors = random_tensors(ElementType::Q8_0, 8);
+    let down = tensors.iter_mut().find(|tensor| tensor.name == "blk.0.ffn_down.weight").expect("it is there");
+    down.bytes[34 * 3..34 * 3 + 2].copy_from_slice(&[0x00, 0x7c]);
+    std::fs::write(&path, wide_gguf(&tensors)).expect("written");
+    let error = check(&path).expect("refused");
+    assert!(error.contains("`blk.0.ffn_down.weight` has") && error.contains("as element 96, at offset"), "{error}");
+}
+
+#[test]
+fn progress_counts_to_all_bytes() {
+    let seen = RefCell::new(Vec::new());
+    let progress = |read, all| seen.borrow_mut().push((read, all));
+    let checkpoint = open(&models().join("llama_tied"));
+    let plan = checkpoint.plan().expect("every tensor is there");
+    let bytes = plan.loaded_bytes();
+    let model = Decoder::load(&plan.with_progress(&progress), &workers());
+    assert_eq!(model.weight_bytes(), bytes);
+    let seen = seen.into_inner();
+    assert!(seen.is_sorted() && seen.len() > 20, "{seen:?}");
+    let (_, data) = split(&models().join("llama_tied/model.safetensors"));
+    assert_eq!(seen.last(), Some(&(data.len(), data.len())));
+}
+
+/// The types a GGUF file may have, with their numbers and where a block has f16 scales.
+const GGUF_TYPES: [(ElementType, u32, &[usize]); 10] = [
+    (ElementType::F16, 1, &[]),
+    (ElementType::Bf16, 30, &[]),
+    (ElementType::Q4_0, 2, &[0]),
+    (ElementType::Q4_1, 3, &[0, 2]),
+    (ElementType::Q5_0, 6, &[0]),
+    (ElementType::Q5_1, 7, &[0, 2]),
+    (ElementType::Q8_0, 8, &[0]),
+    (ElementType::Q4K, 12, &[0, 2]),
+    (ElementType::Q5K, 13, &[0, 2]),
+    (ElementType::Q6K, 14, &[208]),
+];
+
+/// The tensors of a model with rows of whole blocks of every type: made-up ones of one type, and norms of ones.
+fn random_tensors(element: ElementType, kind: u32) -> Vec<TensorData> {
+    let mut random = Random::new(7);
+    let (_, _, scales) = GGUF_TYPES.iter().find(|(other, ..)| *other == element).expect("a type of the format");
+    let (elements, block_bytes) = element.block();
+    let shapes: [(&str, [usize; 2]); 8] = [
+        ("token_embd", [512, 256]),
+        ("blk.0.attn_q", [256, 256]),
+        ("blk.0.attn_k", [128, 256]),
+        ("blk.0.attn_v", [128, 256]),
+        ("blk.0.attn_output", [256, 256]),
+        ("blk.0.ffn_gate", [512, 256]),
+        ("blk.0.ffn_up", [512, 256]),
+        ("blk.0.ffn_down", [256, 512]),
+    ];
+    let matrix = |(name, [rows, columns]): (&str, [usize; 2])| {
+        let mut bytes = Vec::new();
+        for _ in 0..rows * columns / elements {
+            let block = bytes.len();
+            bytes.extend((0..block_bytes).map(|_| random.bits() as u8));
+            for at in *scales {
+                // Between 2⁻¹² and 2⁻¹¹.
+                bytes[block + at + 1] = 0x0c | (bytes[block + at + 1] & 0x83);
+            }
+            if scales.is_empty() {
+                // Smaller than one, whether f16 or bfloat16.
+                bytes[block + 1] &= 0xb7;
+            }
+        }
+        TensorData { name: format!("{name}.weight"), shape: vec![rows as u64, columns as u64], kind, bytes }
+    };
+    let norm = |name: &str| {
+        let bytes = 1_f32.to_le_bytes().repeat(256);
+        TensorData { name: format!("{name}.weight"), shape: vec![256], kind: 0, bytes }
+    };
+    let norms = ["output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"].map(norm);
+    shapes.into_iter().map(matrix).chain(norms).collect()
+}
+
+/// A GGUF file of a model with the shapes of [`random_tensors`].
+fn wide_gguf(tensors: &[TensorData]) -> Vec<u8> {
+    let folder = models().join("llama_tied");
+    let mut config = support::json(&folder.join("config.json"));
+    for (key, value) in [
+        ("hidden_size", 256),
+        ("intermediate_size", 512),
+        ("num_hidden_layers", 1),
+        ("num_attention_heads", 4),
+        ("num_key_value_heads", 2),
+        ("head_dim", 64),
+    ] {
+        config[key] = json!(value);
+    }
+    gguf::with_tensors(&config, &support::json(&folder.join("tokenizer.json")), tensors)
+}
+
+#[test]
+fn a_gguf_file_of_any_type_gives_the_bits_of_its_expanded_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (stored, expanded) = (folder.path().join("stored.gguf"), folder.path().join("expanded.gguf"));
+    let prompt: Vec<u32> = (0..40).map(|at| at * 11 % 509).collect();
+    for (element, kind, _) in GGUF_TYPES {
+        let tensors = random_tensors(element, kind);
+        std::fs::write(&stored, wide_gguf(&tensors)).expect("written");
+        let wide = tensors.into_iter().map(|tensor| {
+            if tensor.kind == 0 {
+                return tensor;
+            }
+            let mut numbers = vec![0.0; tensor.shape.iter().product::<u64>() as usize];
+            element.expand(Isa::scalar(), &tensor.bytes, &mut numbers);
+            let bytes = numbers.into_iter().flat_map(f32::to_le_bytes).collect();
+            TensorData { kind: 0, bytes, ..tensor }
+        });
+        std::fs::write(&expanded, wide_gguf(&wide.collect::<Vec<_>>())).expect("written");
+        let got = logits(&stored, &prompt);
+        assert!(got.iter().all(|&bits| f32::from_bits(bits).is_finite()), "{}", element.name());
+        assert!(got == logits(&expanded, &prompt), "{}", element.name());
+        // One token at a time takes another way through the products.
+        let mut runner = runner(&open(&stored), 16, 1);
+        let mut sequence = runner.start();
+        let one_by_one = runner.extend(&mut sequence, &prompt, Logits::All).expect("there is room");
+        runner.release(sequence).expect("it held its pages");
+        assert!(got == one_by_one.into_iter().map(f32::to_bits).collect::<Vec<_>>(), "{}", element.name());
+        assert!(runner.built().weight_bytes < 3 * runner.built().parameters, "{} was expanded", element.name());
+    }
 }
 
 struct GgufFile {
@@ -229,6 +408,53 @@ fn a_gguf_file_cut_anywhere_is_an_error() {
         let error = error.to_string();
         assert!(error.contains("offset") || error.contains("map"), "{length} bytes: {error}");
     }
+}
+
+/// The bytes of a small file with two tensors of 32 numbers, and where the data offset of the second is.
+fn two_tensors() -> (Vec<u8>, usize) {
+    let tensor = |name: &str| TensorData { name: name.into(), shape: vec![32], kind: 0, bytes: vec![0; 128] };
+    let bytes = gguf::write(&[], &[tensor("first.weight"), tensor("second.weight")]);
+    let name = bytes.windows(13).position(|window| window == b"second.weight").expect("its name");
+    // Behind the name: the number of dimensions, one dimension, the type.
+    (bytes, name + 13 + 4 + 8 + 4)
+}
+
+#[test]
+fn gguf_offsets_that_lie_are_named_with_their_tensor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    let (bytes, at) = two_tensors();
+    let data_start = bytes.len() - 256;
+    let with_offset = |offset: u64| {
+        let mut changed = bytes.clone();
+        changed[at..at + 8].copy_from_slice(&offset.to_le_bytes());
+        std::fs::write(&path, changed).expect("written");
+        weights::gguf::open(&path).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(with_offset(128), Ok(()));
+    let past_the_end = format!("`second.weight` of 128 bytes at offset {} ends beyond the file", data_start + 160);
+    let overlapping =
+        format!("at offset {} overlaps tensor `first.weight`, which ends at {}", data_start + 96, data_start + 128);
+    let cases = [
+        (160, past_the_end.as_str()),
+        (1 << 40, "`second.weight` of 128 bytes at offset"),
+        (96, &overlapping),
+        (129, "`second.weight` has data offset 129, which is not aligned to 32"),
+        (u64::MAX - 31, "`second.weight` has data offset"),
+    ];
+    for (offset, part) in cases {
+        let error = with_offset(offset).expect_err("refused");
+        assert!(error.contains(part), "{offset}: `{part}` is missing in: {error}");
+    }
+}
+
+#[test]
+fn a_gguf_file_cut_in_half_says_which_tensor_ends_beyond_it() {
+    let GgufFile { path, bytes, .. } = &gguf_file();
+    std::fs::write(path, &bytes[..bytes.len() / 2]).expect("written");
+    let error = refusal(path).expect("refused");
+    let part = format!("ends beyond the file of {} bytes", bytes.len() / 2);
+    assert!(error.contains("tensor `") && error.contains("at offset") && error.contains(&part), "{error}");
 }
 
 #[test]
@@ -286,11 +512,13 @@ fn gguf_tensors_and_metadata_that_cannot_be_used_are_refused_by_name() {
         bytes: vec![0; length],
     };
     let cases = [
-        (refuse(&[], tensor(12, &[256], 144)), "Q4_K of tensor `output_norm.weight`"),
+        (refuse(&[], tensor(10, &[256], 84)), "Q2_K of tensor `output_norm.weight`"),
         (refuse(&[], tensor(99, &[256], 144)), "number 99 of tensor `output_norm.weight`"),
         (refuse(&[], tensor(8, &[33], 34)), "`output_norm.weight` has shape [33]"),
+        (refuse(&[], tensor(12, &[32], 144)), "`output_norm.weight` has shape [32], which Q4_K elements cannot fill"),
         (refuse(&[], tensor(0, &[1 << 40, 1 << 40], 4)), "`output_norm.weight` has shape"),
         (refuse(&[], tensor(0, &[1_000_000], 4)), "ends beyond the file"),
+        (refuse(&[], tensor(0, &[u64::MAX], 4)), "`output_norm.weight` has shape"),
         (refuse(&[], tensor(0, &[], 4)), "has 0 dimensions"),
         (refuse(&[("general.alignment", Meta::U32(33))], tensor(0, &[1], 4)), "not a power of two"),
         (refuse(&[("a", Meta::U32(1)), ("a", Meta::U32(2))], tensor(0, &[1], 4)), "`a` is there twice"),

@@ -16,7 +16,7 @@ pub struct Exec {
     pub threads: usize,
     /// Memory that weights, computation, keys and values may take together; what this process may still have unless set.
     pub memory_limit: Option<ByteSize>,
-    /// CUDA kernels.
+    /// Kernels of the CPU and of CUDA.
     #[config(nested)]
     pub kernel: Kernel,
 }
@@ -30,7 +30,20 @@ pub enum Device {
     Cuda,
 }
 
-/// CUDA kernels.
+/// A number format of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum ActivationDtype {
+    /// The most exact.
+    Auto,
+    /// Single precision.
+    F32,
+    /// The upper half of single precision.
+    Bf16,
+    /// Bytes with a scale for each block.
+    Int8,
+}
+
+/// Kernels of the CPU and of CUDA.
 #[derive(ConfigNamespaces)]
 #[config(ns = "exec.kernel")]
 pub struct Kernel {
@@ -40,6 +53,10 @@ pub struct Kernel {
     /// Rows per block of the grouped matrix product over experts: 16, 32, 64 or 128.
     #[config(default = 16, range = 16..=128)]
     pub moe_block_rows: usize,
+    /// What matrix products on the CPU read besides the weights. `auto` is the most exact, `f32`; the others do not exist yet and
+    /// are refused.
+    #[config(default = ActivationDtype::Auto)]
+    pub activation_dtype: ActivationDtype,
     /// The folder that holds NVRTC and its builtins; the library path unless set.
     pub nvrtc_path: Option<PathBuf>,
     /// The CUDA driver library; the one on the library path unless set.

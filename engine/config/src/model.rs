@@ -15,6 +15,9 @@ pub struct Model {
     /// makes weights up for a folder of which `config.json` is enough.
     #[config(default = LoadFormat::Auto)]
     pub load_format: LoadFormat,
+    /// Whether weights are searched for what is no finite number before they are read.
+    #[config(default = false)]
+    pub check_weights: bool,
     /// The longest sequence, in tokens; the model's own context length unless set.
     #[config(range = 1..)]
     pub context_length: Option<usize>,

@@ -1,14 +1,14 @@
-//! The forward pass, in single precision on the CPU.
+//! The forward pass on the CPU: weights as they are stored, everything else in single precision.
 
 use kernels::cpu::{
-    AttentionShape, RopeTable, SequenceSpan, Workers, apply_rope, clip, matmul, paged_attention, rms_norm,
+    AttentionShape, Matrix, RopeTable, SequenceSpan, Workers, apply_rope, clip, paged_attention, rms_norm,
     rms_norm_heads,
 };
 
 use super::architecture::{AttentionBias, QueryKeyNorm};
 use super::config::ModelConfig;
 use super::feed_forward::FeedForward;
-use super::linear::Linear;
+use super::linear::{Linear, WeightSize};
 use super::plan::WeightPlan;
 use super::rope::RopeScaling;
 use super::tensors::{LayerTensor, ModelTensor};
@@ -33,11 +33,11 @@ pub struct Batch<'a> {
 pub struct Decoder {
     config: ModelConfig,
     inverse_frequencies: Vec<f64>,
-    embedding: Vec<f32>,
+    embedding: Matrix,
     layers: Vec<Layer>,
     final_norm: Vec<f32>,
     /// Nothing where the embedding is the head.
-    head: Option<Vec<f32>>,
+    head: Option<Matrix>,
 }
 
 /// Matrices are `[out, in]`; those that read the same input are stacked.
@@ -80,16 +80,16 @@ impl Layer {
         }
     }
 
-    fn weights(&self) -> impl Iterator<Item = &[f32]> {
+    fn sizes(&self) -> impl Iterator<Item = WeightSize> {
         let Self { attention_norm, query_key_value, query_key_norm, attention_output, mlp_norm, feed_forward } = self;
         let norms = query_key_norm.iter().flat_map(|(query, key)| [query, key]);
         [attention_norm, mlp_norm]
             .into_iter()
             .chain(norms)
-            .map(Vec::as_slice)
-            .chain(query_key_value.weights())
-            .chain(attention_output.weights())
-            .chain(feed_forward.weights())
+            .map(|norm| WeightSize::of_floats(norm))
+            .chain(query_key_value.sizes())
+            .chain(attention_output.sizes())
+            .chain(feed_forward.sizes())
     }
 }
 
@@ -99,6 +99,7 @@ impl Decoder {
     pub fn load(plan: &WeightPlan<'_>, workers: &Workers) -> Self {
         let config = plan.config().clone();
         let one = |tensor| plan.load(workers, &[tensor]);
+        let matrix = |tensor| plan.matrix(workers, &[tensor]);
         let mut inverse_frequencies = config.rope.inverse_frequencies(config.head_dim);
         if config.rope.scaling == RopeScaling::Stored {
             for (frequency, divisor) in inverse_frequencies.iter_mut().zip(one(ModelTensor::RopeDivisors)) {
@@ -107,10 +108,10 @@ impl Decoder {
         }
         Self {
             inverse_frequencies,
-            embedding: one(ModelTensor::Embedding),
+            embedding: matrix(ModelTensor::Embedding),
             layers: (0..config.layers).map(|index| Layer::load(plan, workers, index)).collect(),
             final_norm: one(ModelTensor::FinalNorm),
-            head: (!config.tied_embeddings).then(|| one(ModelTensor::Head)),
+            head: (!config.tied_embeddings).then(|| matrix(ModelTensor::Head)),
             config,
         }
     }
@@ -124,22 +125,21 @@ impl Decoder {
     /// The elements of all weights.
     #[must_use]
     pub fn parameters(&self) -> usize {
-        self.weights().map(<[f32]>::len).sum()
+        self.sizes().map(|size| size.elements).sum()
     }
 
     /// The bytes of all weights.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
-        self.weights().map(size_of_val).sum()
+        self.sizes().map(|size| size.bytes).sum()
     }
 
-    fn weights(&self) -> impl Iterator<Item = &[f32]> {
-        let layers = self.layers.iter().flat_map(Layer::weights);
-        [Some(&self.embedding), Some(&self.final_norm), self.head.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(Vec::as_slice)
-            .chain(layers)
+    fn sizes(&self) -> impl Iterator<Item = WeightSize> {
+        std::iter::once(&self.embedding)
+            .chain(&self.head)
+            .map(WeightSize::of_matrix)
+            .chain(std::iter::once(WeightSize::of_floats(&self.final_norm)))
+            .chain(self.layers.iter().flat_map(Layer::sizes))
     }
 
     /// Runs the tokens of `batch` through the model, adds their keys and values to `kv`, and returns the wanted logits,
@@ -159,12 +159,10 @@ impl Decoder {
     /// The residual stream after the last layer, `[tokens, hidden_size]`.
     fn hidden_states(&self, workers: &Workers, kv: &mut KvStore, batch: Batch<'_>) -> Vec<f32> {
         let width = self.config.hidden_size;
-        let mut hidden: Vec<f32> = batch
-            .token_ids
-            .iter()
-            .flat_map(|&id| &self.embedding[id as usize * width..(id as usize + 1) * width])
-            .copied()
-            .collect();
+        let mut hidden = vec![0.0; batch.token_ids.len() * width];
+        for (&id, row) in batch.token_ids.iter().zip(hidden.chunks_exact_mut(width)) {
+            self.embedding.expand_row(workers.isa(), id as usize, row);
+        }
         let rope =
             RopeTable::new(&self.inverse_frequencies, self.config.rope.amplitude(), batch.positions.iter().copied());
         for (index, layer) in self.layers.iter().enumerate() {
@@ -225,7 +223,7 @@ impl Decoder {
         let wanted: Vec<f32> = rows.iter().flat_map(|&row| &hidden[row * width..(row + 1) * width]).copied().collect();
         let normed = self.normed(workers, &self.final_norm, &wanted);
         let mut logits = vec![0.0; rows.len() * self.config.vocab_size];
-        matmul(workers, &normed, self.head.as_ref().unwrap_or(&self.embedding), width, &mut logits);
+        self.head.as_ref().unwrap_or(&self.embedding).multiply(workers, &normed, &mut logits);
         logits
     }
 

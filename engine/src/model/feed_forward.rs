@@ -3,7 +3,7 @@
 use kernels::cpu::{ExpertGroups, ExpertWeights, Workers, combine_experts, grouped_matmul, matmul, route, silu_mul};
 
 use super::config::{Experts, ModelConfig};
-use super::linear::Linear;
+use super::linear::{Linear, WeightSize};
 use super::plan::WeightPlan;
 use super::tensors::{LayerTensor, ModelTensor};
 
@@ -50,10 +50,12 @@ impl FeedForward {
         }
     }
 
-    pub(super) fn weights(&self) -> Vec<&[f32]> {
+    pub(super) fn sizes(&self) -> Vec<WeightSize> {
         match self {
-            Self::Dense { gate_up, down } => gate_up.weights().chain(down.weights()).collect(),
-            Self::Sparse { router, gate_up, down } => vec![router, gate_up, down],
+            Self::Dense { gate_up, down } => gate_up.sizes().chain(down.sizes()).collect(),
+            Self::Sparse { router, gate_up, down } => {
+                [router, gate_up, down].map(|weights| WeightSize::of_floats(weights)).into()
+            }
         }
     }
 

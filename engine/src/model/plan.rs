@@ -1,17 +1,25 @@
 //! The plan of loading: each tensor of the model matched with one of the checkpoint, before any is read.
 
-use kernels::cpu::Workers;
+use std::cell::Cell;
+
+use kernels::cpu::{Matrix, Workers};
 
 use super::config::ModelConfig;
 use super::tensors::{LayerTensor, ModelTensor, Naming, Stored};
 use crate::error::{Error, Result};
-use crate::weights::{Weights, dummy};
+use crate::weights::{Tensor, Weights, dummy};
 
 /// A model whose tensors have all been found to come from somewhere.
 pub struct WeightPlan<'a> {
     config: &'a ModelConfig,
     source: Source<'a>,
+    progress: Option<Progress<'a>>,
+    /// Bytes of the tensors that have been read.
+    read: Cell<usize>,
 }
+
+/// Is told after each tensor how many bytes have been read, and how many there are.
+pub type Progress<'a> = &'a dyn Fn(usize, usize);
 
 /// Where tensors come from.
 #[derive(Clone, Copy)]
@@ -51,7 +59,7 @@ impl<'a> WeightPlan<'a> {
             .filter(|name| !is_redundant(name, config, naming));
         problems.extend(left_over.map(|name| format!("`{name}` has no place in the model")));
         if problems.is_empty() {
-            Ok(Self { config, source: Source::Files(weights, naming) })
+            Ok(Self::new(config, Source::Files(weights, naming)))
         } else {
             const SHOWN: usize = 12;
             if problems.len() > SHOWN {
@@ -66,7 +74,17 @@ impl<'a> WeightPlan<'a> {
     /// The plan of a model without files.
     #[must_use]
     pub fn dummy(config: &'a ModelConfig) -> Self {
-        Self { config, source: Source::Dummy }
+        Self::new(config, Source::Dummy)
+    }
+
+    fn new(config: &'a ModelConfig, source: Source<'a>) -> Self {
+        Self { config, source, progress: None, read: Cell::new(0) }
+    }
+
+    /// The same plan, of whose execution `progress` is told.
+    #[must_use]
+    pub fn with_progress(self, progress: Progress<'a>) -> Self {
+        Self { progress: Some(progress), ..self }
     }
 
     /// The configuration the plan was made for.
@@ -84,7 +102,49 @@ impl<'a> WeightPlan<'a> {
     /// The bytes of all weights once they are loaded.
     #[must_use]
     pub fn loaded_bytes(&self) -> usize {
-        self.parameters() * size_of::<f32>()
+        ModelTensor::all(self.config).into_iter().map(|part| self.loaded_bytes_of(part)).sum()
+    }
+
+    /// Matrices that all tokens are multiplied with stay as they are stored, everything else becomes single precision.
+    fn loaded_bytes_of(&self, part: ModelTensor) -> usize {
+        use LayerTensor::{Down, Gate, Key, Output, Query, Up, Value};
+        let is_matrix = matches!(
+            part,
+            ModelTensor::Embedding
+                | ModelTensor::Head
+                | ModelTensor::Layer(_, Query | Key | Value | Output | Gate | Up | Down)
+        );
+        if is_matrix { self.stored_bytes(part) } else { self.elements(part) * size_of::<f32>() }
+    }
+
+    fn elements(&self, part: ModelTensor) -> usize {
+        part.shape(self.config).iter().product()
+    }
+
+    /// Refuses weights that are no finite numbers.
+    pub fn check_finite(&self, workers: &Workers) -> Result<()> {
+        let Source::Files(weights, naming) = self.source else {
+            return Ok(());
+        };
+        ModelTensor::all(self.config).into_iter().try_for_each(|part| {
+            let Stored { name, part: index, .. } = part.stored(self.config, naming);
+            // The first of several parts stands for all of them.
+            if index.is_some_and(|index| index > 0) {
+                return Ok(());
+            }
+            weights.check_finite(workers, &name, self.found(weights, naming, part))
+        })
+    }
+
+    /// What a tensor takes where it is stored.
+    fn stored_bytes(&self, part: ModelTensor) -> usize {
+        match self.source {
+            Source::Files(weights, naming) => {
+                let element = self.found(weights, naming, part).element;
+                element.bytes(self.elements(part)).expect("checked to be whole blocks")
+            }
+            Source::Dummy => self.elements(part) * size_of::<f32>(),
+        }
     }
 
     /// The tensors `parts` one below another, in single precision.
@@ -97,18 +157,16 @@ impl<'a> WeightPlan<'a> {
             rest = others;
             match self.source {
                 Source::Files(weights, naming) => self.read(workers, weights, naming, part, own),
-                Source::Dummy => {
-                    let shape = part.shape(self.config);
-                    dummy::fill(workers, shape.last().copied().unwrap_or(1), own);
-                }
+                Source::Dummy => dummy::fill(workers, self.columns(part), own),
             }
+            self.tell_progress(part);
         }
         out
     }
 
     fn read(&self, workers: &Workers, weights: &Weights, naming: Naming, part: ModelTensor, out: &mut [f32]) {
         let stored = part.stored(self.config, naming);
-        let tensor = weights.tensor(&stored.name).expect("checked to be there");
+        let tensor = self.found(weights, naming, part);
         let head_dim = self.config.head_dim;
         let interleaved = naming == Naming::Gguf && self.config.architecture.family().gguf_interleaved;
         match part {
@@ -127,6 +185,47 @@ impl<'a> WeightPlan<'a> {
                 let first = stored.part.unwrap_or(0) * rows;
                 weights.read(workers, tensor, |row| first + row, out);
             }
+        }
+    }
+
+    /// The matrices `parts` one below another, as they are stored.
+    pub(super) fn matrix(&self, workers: &Workers, parts: &[ModelTensor]) -> Matrix {
+        Matrix::stacked(parts.iter().map(|&part| match self.source {
+            Source::Files(weights, naming) => {
+                let tensor = self.found(weights, naming, part);
+                let rows = part.shape(self.config).first().copied().unwrap_or(1);
+                let matrix = weights.matrix(tensor, rows, self.stored_row(naming, part));
+                self.tell_progress(part);
+                matrix
+            }
+            Source::Dummy => Matrix::floats(self.columns(part), self.load(workers, &[part])),
+        }))
+    }
+
+    /// Where a row of a matrix lies among those of its tensor.
+    fn stored_row(&self, naming: Naming, part: ModelTensor) -> impl Fn(usize) -> usize + use<> {
+        let is_interleaved = naming == Naming::Gguf
+            && self.config.architecture.family().gguf_interleaved
+            && matches!(part, ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key));
+        let head_dim = self.config.head_dim;
+        let rows = part.shape(self.config).first().copied().unwrap_or(1);
+        let first = part.stored(self.config, naming).part.unwrap_or(0) * rows;
+        move |row| first + if is_interleaved { interleaved_row(row, head_dim) } else { row }
+    }
+
+    fn found<'b>(&self, weights: &'b Weights, naming: Naming, part: ModelTensor) -> &'b Tensor {
+        weights.tensor(&part.stored(self.config, naming).name).expect("checked to be there")
+    }
+
+    fn columns(&self, part: ModelTensor) -> usize {
+        part.shape(self.config).last().copied().unwrap_or(1)
+    }
+
+    fn tell_progress(&self, part: ModelTensor) {
+        if let Some(progress) = self.progress {
+            self.read.set(self.read.get() + self.stored_bytes(part));
+            let all = ModelTensor::all(self.config).into_iter().map(|part| self.stored_bytes(part)).sum();
+            progress(self.read.get(), all);
         }
     }
 }

@@ -86,33 +86,40 @@ impl Description {
             shape.push(size);
         }
         shape.reverse();
-        let element = match reader.u32()? {
-            0 => ElementType::F32,
-            1 => ElementType::F16,
-            3 => ElementType::Q4_1,
-            8 => ElementType::Q8_0,
-            other => {
-                let what =
-                    format!("element type {} of tensor `{name}` (known: F32, F16, Q4_1, Q8_0)", type_name(other));
-                return Err(Error::unsupported(reader.path(), what));
-            }
-        };
+        let number = reader.u32()?;
+        let element = element_type(number).ok_or_else(|| {
+            let known = ElementType::ALL.map(ElementType::name).join(", ");
+            let what = format!("element type {} of tensor `{name}` (known: {known})", type_name(number));
+            Error::unsupported(reader.path(), what)
+        })?;
         Ok(Self { name, shape, element, offset: reader.u64()? })
     }
+}
+
+/// The element type with a number of the format, if this engine reads it.
+fn element_type(number: u32) -> Option<ElementType> {
+    Some(match number {
+        0 => ElementType::F32,
+        1 => ElementType::F16,
+        2 => ElementType::Q4_0,
+        3 => ElementType::Q4_1,
+        6 => ElementType::Q5_0,
+        7 => ElementType::Q5_1,
+        8 => ElementType::Q8_0,
+        12 => ElementType::Q4K,
+        13 => ElementType::Q5K,
+        14 => ElementType::Q6K,
+        30 => ElementType::Bf16,
+        _ => return None,
+    })
 }
 
 /// What the format calls an element type this engine does not read.
 fn type_name(number: u32) -> String {
     let name = match number {
-        2 => "Q4_0",
-        6 => "Q5_0",
-        7 => "Q5_1",
         9 => "Q8_1",
         10 => "Q2_K",
         11 => "Q3_K",
-        12 => "Q4_K",
-        13 => "Q5_K",
-        14 => "Q6_K",
         15 => "Q8_K",
         16 => "IQ2_XXS",
         17 => "IQ2_XS",
@@ -128,7 +135,6 @@ fn type_name(number: u32) -> String {
         27 => "I64",
         28 => "F64",
         29 => "IQ1_M",
-        30 => "BF16",
         34 => "TQ1_0",
         35 => "TQ2_0",
         39 => "MXFP4",

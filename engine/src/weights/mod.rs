@@ -4,7 +4,6 @@
 //! the files: a tensor in it can be read. [`dummy`] needs no files.
 
 pub mod dummy;
-mod element;
 pub mod gguf;
 mod mapped_file;
 pub mod safetensors;
@@ -13,9 +12,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use kernels::cpu::Workers;
+pub use kernels::cpu::ElementType;
+use kernels::cpu::{Matrix, Workers};
 
-pub use element::ElementType;
 pub use mapped_file::MappedFile;
 
 use crate::error::{Error, Result};
@@ -65,8 +64,9 @@ impl Weights {
         let mut extents = Vec::new();
         for (name, shape, element, start) in tensors {
             let problem = |problem: String| Error::damaged(file.path(), format!("tensor `{name}` {problem}"));
-            let len = stored_bytes(&shape, element)
-                .ok_or_else(|| problem(format!("has shape {shape:?}, which {element:?} elements cannot fill")))?;
+            let len = stored_bytes(&shape, element).ok_or_else(|| {
+                problem(format!("has shape {shape:?}, which {} elements cannot fill", element.name()))
+            })?;
             let end = start.checked_add(len).filter(|&end| end <= file.bytes().len()).ok_or_else(|| {
                 problem(format!(
                     "of {len} bytes at offset {start} ends beyond the file of {} bytes",
@@ -123,15 +123,67 @@ impl Weights {
         out: &mut [f32],
     ) {
         let columns = tensor.shape.last().copied().unwrap_or(1);
-        let stored = &self.files[tensor.file].bytes()[tensor.bytes.clone()];
+        let stored = self.stored(tensor);
         if out.is_empty() {
             return;
         }
         let row_bytes = stored.len() / (tensor.shape.iter().product::<usize>() / columns);
         workers.for_each_row(out, columns, |row, out| {
             let start = stored_row(row) * row_bytes;
-            tensor.element.expand(&stored[start..start + row_bytes], out);
+            tensor.element.expand(workers.isa(), &stored[start..start + row_bytes], out);
         });
+    }
+
+    /// Copies `rows` rows of a tensor as they are stored: row `r` is the stored row `stored_row(r)`.
+    ///
+    /// # Panics
+    ///
+    /// When the tensor has no elements or `stored_row` names a row that is not there.
+    #[must_use]
+    pub fn matrix(&self, tensor: &Tensor, rows: usize, stored_row: impl Fn(usize) -> usize) -> Matrix {
+        let columns = tensor.shape.last().copied().unwrap_or(1);
+        let row_bytes = tensor.element.bytes(columns).expect("checked to be whole blocks");
+        let stored = self.stored(tensor);
+        let mut bytes = Vec::with_capacity(rows * row_bytes);
+        for row in 0..rows {
+            let start = stored_row(row) * row_bytes;
+            bytes.extend_from_slice(&stored[start..start + row_bytes]);
+        }
+        Matrix::stored(tensor.element, columns, bytes)
+    }
+
+    /// Refuses a tensor with an element that is no finite number.
+    ///
+    /// # Panics
+    ///
+    /// When the tensor is none of these.
+    pub fn check_finite(&self, workers: &Workers, name: &str, tensor: &Tensor) -> Result<()> {
+        // As many elements as fit the cache, and whole blocks of every type.
+        const PART: usize = 1 << 14;
+        let len = tensor.shape.iter().product::<usize>();
+        let stored = self.stored(tensor);
+        let bytes_of = |elements: usize| tensor.element.bytes(elements).expect("checked to be whole blocks");
+        let check = |part: usize| {
+            let (start, end) = (part * PART, len.min((part + 1) * PART));
+            let mut numbers = vec![0.0; end - start];
+            tensor.element.expand(workers.isa(), &stored[bytes_of(start)..bytes_of(end)], &mut numbers);
+            let index = numbers.iter().position(|number: &f32| !number.is_finite())?;
+            Some((start + index, numbers[index]))
+        };
+        match workers.find_first(len.div_ceil(PART), check) {
+            None => Ok(()),
+            Some((index, number)) => {
+                let (block, _) = tensor.element.block();
+                let offset = tensor.bytes.start + bytes_of(index - index % block);
+                let problem = format!("tensor `{name}` has {number} as element {index}, at offset {offset}");
+                Err(Error::damaged(self.files[tensor.file].path(), problem))
+            }
+        }
+    }
+
+    /// The bytes of a tensor.
+    fn stored(&self, tensor: &Tensor) -> &[u8] {
+        &self.files[tensor.file].bytes()[tensor.bytes.clone()]
     }
 }
 

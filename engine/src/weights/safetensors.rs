@@ -1,9 +1,11 @@
 //! The safetensors format: eight bytes of header length, a JSON header, then the tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{ElementType, MappedFile, Weights};
@@ -48,6 +50,33 @@ fn parts(index: &Path) -> Result<BTreeSet<String>> {
     }
 }
 
+/// The pairs of a header in their order; a map would keep one of two with the same name and say nothing.
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object with an entry for each tensor")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Entries(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
 #[derive(Deserialize)]
 struct Entry {
     dtype: String,
@@ -70,11 +99,14 @@ fn add(weights: &mut Weights, path: &Path) -> Result<()> {
         .and_then(|length| rest.get(..length))
         .ok_or_else(|| damaged(format!("offset 0 claims a header of {length} bytes in a file of {}", bytes.len())))?;
     let data_start = 8 + header.len();
-    let entries: BTreeMap<String, &RawValue> =
-        serde_json::from_slice(header).map_err(|e| damaged(format!("header at offset 8: {e}")))?;
+    let Entries(entries) = serde_json::from_slice(header).map_err(|e| damaged(format!("header at offset 8: {e}")))?;
 
+    let mut names = BTreeSet::new();
     let mut tensors = Vec::new();
     for (name, raw) in entries {
+        if !names.insert(name.clone()) {
+            return Err(damaged(format!("the header at offset 8 has `{name}` twice")));
+        }
         if name == "__metadata__" {
             continue;
         }

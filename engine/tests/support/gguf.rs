@@ -101,18 +101,22 @@ pub(crate) fn write(metadata: &[(&str, Meta<'_>)], tensors: &[TensorData]) -> Ve
 /// A folder's model as a GGUF file of float32 tensors, laid out as the format has its architecture.
 pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
     let config = json(&folder.join("config.json"));
+    with_tensors(&config, &json(&folder.join("tokenizer.json")), &tensors(folder, &config))
+}
+
+/// A model of tensors with the format's names, its configuration and vocabulary as folders have them.
+pub(crate) fn with_tensors(config: &Value, tokenizer: &Value, tensors: &[TensorData]) -> Vec<u8> {
     let number = |key: &str| config[key].as_u64().map(|number| Meta::U32(number as u32));
-    let tokenizer = json(&folder.join("tokenizer.json"));
     let mut tokens: Vec<(u64, &str)> = tokenizer["model"]["vocab"]
         .as_object()
         .expect("a vocabulary")
         .iter()
         .map(|(token, id)| (id.as_u64().expect("an id"), token.as_str()))
-        .chain(added(&tokenizer))
+        .chain(added(tokenizer))
         .collect();
     tokens.sort_unstable();
     tokens.dedup();
-    let special: Vec<u64> = added(&tokenizer).map(|(id, _)| id).collect();
+    let special: Vec<u64> = added(tokenizer).map(|(id, _)| id).collect();
     let types = tokens.iter().map(|(id, _)| if special.contains(id) { 3 } else { 1 }).collect();
     let merges: Vec<String> = tokenizer["model"]["merges"]
         .as_array()
@@ -120,8 +124,8 @@ pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
         .iter()
         .map(|pair| format!("{} {}", pair[0].as_str().expect("text"), pair[1].as_str().expect("text")))
         .collect();
-    let name = gguf_architecture(&config);
-    let own = model_metadata(&config);
+    let name = gguf_architecture(config);
+    let own = model_metadata(config);
     let keys: Vec<String> = own.iter().map(|(key, _)| format!("{name}.{key}")).collect();
     let mut metadata = vec![("general.architecture", Meta::Text(name))];
     metadata.extend(keys.iter().map(String::as_str).zip(own.into_iter().map(|(_, value)| value)));
@@ -136,7 +140,7 @@ pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
     if let Some(id) = number("bos_token_id") {
         metadata.extend([("tokenizer.ggml.bos_token_id", id), ("tokenizer.ggml.add_bos_token", Meta::Bool(true))]);
     }
-    write(&metadata, &tensors(folder, &config))
+    write(&metadata, tensors)
 }
 
 /// Mistral and Mixtral go under the name of Llama.

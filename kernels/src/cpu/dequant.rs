@@ -1,115 +1,214 @@
 //! From the element types of weight files to `f32`.
 //!
-//! Numbers are little-endian. A block of a quantised type holds [`BLOCK`] elements:
+//! Numbers are little-endian, scales are f16. The elements of a quantised type lie in blocks:
 //!
-//! | type | bytes | contents | element `i` |
-//! |---|--:|---|---|
-//! | Q8_0 | 34 | scale `d` as f16; 32 × i8 `q` | `d · q[i]` |
-//! | Q4_1 | 20 | scale `d`, minimum `m` as f16; 16 bytes of two 4-bit `q`, elements 0–15 low, 16–31 high | `d · q[i] + m` |
+//! | type | elements | bytes | contents | element |
+//! |---|--:|--:|---|---|
+//! | `Q4_0` | 32 | 18 | `d`; 4-bit `q` | `d · (q - 8)` |
+//! | `Q4_1` | 32 | 20 | `d`, `m`; 4-bit `q` | `d · q + m` |
+//! | `Q5_0` | 32 | 22 | `d`; fifth bits; 4-bit `q` | `d · (q - 16)` |
+//! | `Q5_1` | 32 | 24 | `d`, `m`; fifth bits; 4-bit `q` | `d · q + m` |
+//! | `Q8_0` | 32 | 34 | `d`; 8-bit `q` | `d · q` |
+//! | `Q4_K`, `Q5_K`, `Q6_K` | 256 | 144, 176, 210 | scales of scales | see `k_quants.rs` |
+//!
+//! Of 16 bytes with two 4-bit numbers each, the low halves are elements 0 to 15 and the high halves 16 to 31.
+//!
+//! The functions for one block are small and always inlined: compiled inside a loop for wide vectors, they become wide vector
+//! code. They take from there how it widens a half-precision number. They round as they are written, so every instruction set
+//! expands a block to the same bits.
 
-/// Elements per block of a quantised type.
-pub const BLOCK: usize = 32;
+// A function that is not inlined is compiled for the baseline's vectors, not for those of the loop that calls it.
+#![allow(clippy::inline_always)]
 
-/// Bytes of a `Q8_0` block.
-pub const Q8_0_BLOCK_BYTES: usize = 34;
+mod k_quants;
 
-/// Bytes of a `Q4_1` block.
-pub const Q4_1_BLOCK_BYTES: usize = 20;
+pub(super) use k_quants::{q4_k, q5_k, q6_k};
 
-/// Copies float32 numbers; `bytes` holds four per element of `out`.
-///
-/// # Panics
-///
-/// When the lengths do not fit, as in all functions of this module.
-pub fn f32(bytes: &[u8], out: &mut [f32]) {
-    each(bytes, out, |bytes: &[u8; 4]| f32::from_le_bytes(*bytes));
+use super::Isa;
+use super::simd::expand;
+
+/// How the elements of a tensor are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ElementType {
+    /// IEEE single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of a single-precision number.
+    Bf16,
+    /// Blocks of 32 four-bit numbers with a scale.
+    Q4_0,
+    /// Blocks of 32 four-bit numbers with a scale and a minimum.
+    Q4_1,
+    /// Blocks of 32 five-bit numbers with a scale.
+    Q5_0,
+    /// Blocks of 32 five-bit numbers with a scale and a minimum.
+    Q5_1,
+    /// Blocks of 32 signed bytes with a scale.
+    Q8_0,
+    /// Blocks of 256 four-bit numbers with eight scales and minima.
+    Q4K,
+    /// Blocks of 256 five-bit numbers with eight scales and minima.
+    Q5K,
+    /// Blocks of 256 six-bit numbers with sixteen scales.
+    Q6K,
 }
 
-/// Widens IEEE half-precision numbers; `bytes` holds two per element of `out`.
-///
-/// # Panics
-///
-/// When the lengths do not fit.
-pub fn f16(bytes: &[u8], out: &mut [f32]) {
-    each(bytes, out, |bytes: &[u8; 2]| half(*bytes));
-}
+impl ElementType {
+    /// Every type.
+    pub const ALL: [Self; 11] = [
+        Self::F32,
+        Self::F16,
+        Self::Bf16,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
 
-/// Widens bfloat16 numbers; `bytes` holds two per element of `out`.
-///
-/// # Panics
-///
-/// When the lengths do not fit.
-pub fn bf16(bytes: &[u8], out: &mut [f32]) {
-    each(bytes, out, |&[low, high]: &[u8; 2]| f32::from_le_bytes([0, 0, low, high]));
-}
-
-/// Expands `Q8_0` blocks.
-///
-/// # Panics
-///
-/// When the lengths do not fit.
-pub fn q8_0(bytes: &[u8], out: &mut [f32]) {
-    blocks::<Q8_0_BLOCK_BYTES>(bytes, out, |block, out| {
-        let scale = half([block[0], block[1]]);
-        for (out, &q) in out.iter_mut().zip(&block[2..]) {
-            *out = scale * f32::from(q.cast_signed());
+    /// The name that files and their tools use, such as `Q4_K`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::Q4_0 => "Q4_0",
+            Self::Q4_1 => "Q4_1",
+            Self::Q5_0 => "Q5_0",
+            Self::Q5_1 => "Q5_1",
+            Self::Q8_0 => "Q8_0",
+            Self::Q4K => "Q4_K",
+            Self::Q5K => "Q5_K",
+            Self::Q6K => "Q6_K",
         }
-    });
-}
+    }
 
-/// Expands `Q4_1` blocks.
-///
-/// # Panics
-///
-/// When the lengths do not fit.
-pub fn q4_1(bytes: &[u8], out: &mut [f32]) {
-    blocks::<Q4_1_BLOCK_BYTES>(bytes, out, |block, out| {
-        let scale = half([block[0], block[1]]);
-        let minimum = half([block[2], block[3]]);
-        let (low, high) = out.split_at_mut(BLOCK / 2);
-        for ((low, high), &pair) in low.iter_mut().zip(high).zip(&block[4..]) {
-            *low = scale * f32::from(pair & 0xf) + minimum;
-            *high = scale * f32::from(pair >> 4) + minimum;
+    /// The elements of a block, 1 for types that have none, and its bytes.
+    #[must_use]
+    pub const fn block(self) -> (usize, usize) {
+        match self {
+            Self::F32 => (1, 4),
+            Self::F16 | Self::Bf16 => (1, 2),
+            Self::Q4_0 => (32, 18),
+            Self::Q4_1 => (32, 20),
+            Self::Q5_0 => (32, 22),
+            Self::Q5_1 => (32, 24),
+            Self::Q8_0 => (32, 34),
+            Self::Q4K => (256, 144),
+            Self::Q5K => (256, 176),
+            Self::Q6K => (256, 210),
         }
-    });
-}
+    }
 
-fn each<const N: usize>(bytes: &[u8], out: &mut [f32], value: impl Fn(&[u8; N]) -> f32) {
-    let (elements, rest) = bytes.as_chunks::<N>();
-    assert!(rest.is_empty() && elements.len() == out.len(), "bytes for another number of elements");
-    for (out, element) in out.iter_mut().zip(elements) {
-        *out = value(element);
+    /// The bytes `elements` consecutive elements take: nothing when they do not fill whole blocks or the count overflows.
+    #[must_use]
+    pub const fn bytes(self, elements: usize) -> Option<usize> {
+        let (block, block_bytes) = self.block();
+        if elements.is_multiple_of(block) { (elements / block).checked_mul(block_bytes) } else { None }
+    }
+
+    /// Converts elements of this type to single precision.
+    ///
+    /// # Panics
+    ///
+    /// When `bytes` does not hold as many elements as `out`.
+    pub fn expand(self, isa: Isa, bytes: &[u8], out: &mut [f32]) {
+        expand(isa, self, bytes, out);
     }
 }
 
-fn blocks<const N: usize>(bytes: &[u8], out: &mut [f32], expand: impl Fn(&[u8; N], &mut [f32; BLOCK])) {
-    let (blocks, rest) = bytes.as_chunks::<N>();
-    let (out, out_rest) = out.as_chunks_mut::<BLOCK>();
-    assert!(rest.is_empty() && out_rest.is_empty() && blocks.len() == out.len(), "bytes for another number of blocks");
-    for (out, block) in out.iter_mut().zip(blocks) {
-        expand(block, out);
+#[inline(always)]
+pub(super) fn q4_0(half: impl Fn([u8; 2]) -> f32, block: &[u8; 18], out: &mut [f32; 32]) {
+    let scale = half([block[0], block[1]]);
+    for (i, &pair) in block[2..].iter().enumerate() {
+        out[i] = scale * (i32::from(pair & 0xf) - 8) as f32;
+        out[i + 16] = scale * (i32::from(pair >> 4) - 8) as f32;
     }
+}
+
+#[inline(always)]
+pub(super) fn q4_1(half: impl Fn([u8; 2]) -> f32, block: &[u8; 20], out: &mut [f32; 32]) {
+    let (scale, minimum) = (half([block[0], block[1]]), half([block[2], block[3]]));
+    for (i, &pair) in block[4..].iter().enumerate() {
+        out[i] = scale * i32::from(pair & 0xf) as f32 + minimum;
+        out[i + 16] = scale * i32::from(pair >> 4) as f32 + minimum;
+    }
+}
+
+#[inline(always)]
+pub(super) fn q5_0(half: impl Fn([u8; 2]) -> f32, block: &[u8; 22], out: &mut [f32; 32]) {
+    let scale = half([block[0], block[1]]);
+    let fifth = u32::from_le_bytes([block[2], block[3], block[4], block[5]]);
+    for (i, &pair) in block[6..].iter().enumerate() {
+        let (low, high) = five_bits(pair, fifth, i);
+        out[i] = scale * (low - 16) as f32;
+        out[i + 16] = scale * (high - 16) as f32;
+    }
+}
+
+#[inline(always)]
+pub(super) fn q5_1(half: impl Fn([u8; 2]) -> f32, block: &[u8; 24], out: &mut [f32; 32]) {
+    let (scale, minimum) = (half([block[0], block[1]]), half([block[2], block[3]]));
+    let fifth = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
+    for (i, &pair) in block[8..].iter().enumerate() {
+        let (low, high) = five_bits(pair, fifth, i);
+        out[i] = scale * low as f32 + minimum;
+        out[i + 16] = scale * high as f32 + minimum;
+    }
+}
+
+/// Elements `i` and `i + 16`: their low four bits are in `pair`, bit `e` of `fifth` is the high one of element `e`.
+#[inline(always)]
+fn five_bits(pair: u8, fifth: u32, i: usize) -> (i32, i32) {
+    let high_bit = |element: usize| ((fifth >> element & 1) << 4) as i32;
+    (i32::from(pair & 0xf) | high_bit(i), i32::from(pair >> 4) | high_bit(i + 16))
+}
+
+/// `scaled(d, q, out)` widens the bytes: few compilers see the vector code in that loop.
+#[inline(always)]
+pub(super) fn q8_0(
+    half: impl Fn([u8; 2]) -> f32,
+    scaled: impl Fn(f32, &[u8; 32], &mut [f32; 32]),
+    block: &[u8; 34],
+    out: &mut [f32; 32],
+) {
+    let q = block[2..].try_into().expect("32 bytes");
+    scaled(half([block[0], block[1]]), q, out);
 }
 
 /// Half to single precision, exact for every bit pattern.
-fn half(bytes: [u8; 2]) -> f32 {
+#[inline(always)]
+pub(super) fn half(bytes: [u8; 2]) -> f32 {
+    const SMALLEST_NORMAL: u32 = 113 << 23;
     let bits = u32::from(u16::from_le_bytes(bytes));
     let sign = (bits & 0x8000) << 16;
-    let exponent = (bits >> 10) & 0x1f;
-    let fraction = bits & 0x3ff;
-    match exponent {
-        // Zero and subnormal numbers are multiples of 2⁻²⁴.
-        0 => f32::from_bits(sign | (fraction as f32 * 2.0_f32.powi(-24)).to_bits()),
-        0x1f => f32::from_bits(sign | 0x7f80_0000 | (fraction << 13)),
-        _ => f32::from_bits(sign | ((exponent + 112) << 23) | (fraction << 13)),
-    }
+    // Exponent and fraction in their new places, the exponent with its new bias.
+    let magnitude = ((bits & 0x7fff) << 13) + (112 << 23);
+    let magnitude = match bits & 0x7c00 {
+        // A subnormal number is what its fraction adds to the smallest normal one.
+        0 => (f32::from_bits(magnitude + (1 << 23)) - f32::from_bits(SMALLEST_NORMAL)).to_bits(),
+        // Infinity, and what is no number.
+        0x7c00 => magnitude | 0x7f80_0000,
+        _ => magnitude,
+    };
+    f32::from_bits(magnitude | sign)
+}
+
+/// The number of which `bytes` are the upper half.
+#[inline(always)]
+pub(super) fn upper_half(bytes: [u8; 2]) -> f32 {
+    f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
 }
 
 #[cfg(test)]
 #[allow(clippy::float_cmp)] // These results are exact.
 mod tests {
-    use super::super::testing::Random;
-    use super::{bf16, f16, f32, half, q4_1, q8_0};
+    use super::half;
 
     #[test]
     fn half_precision_is_exact_for_every_bit_pattern() {
@@ -124,44 +223,7 @@ mod tests {
             let want = if sign == 1 { -magnitude } else { magnitude };
             let got = f64::from(half(bits.to_le_bytes()));
             assert!(got == want || (got.is_nan() && want.is_nan()), "{bits:#06x}: {got} is not {want}");
-        }
-    }
-
-    #[test]
-    fn plain_types_copy_and_widen() {
-        let mut out = [0.0; 2];
-        f32(&[0, 0, 0x80, 0x3f, 0, 0, 0x20, 0xc1], &mut out);
-        assert_eq!(out, [1.0, -10.0]);
-        bf16(&[0x80, 0x3f, 0x20, 0xc1], &mut out);
-        assert_eq!(out, [1.0, -10.0]);
-        f16(&[0x00, 0x3c, 0x00, 0xc9], &mut out);
-        assert_eq!(out, [1.0, -10.0]);
-    }
-
-    #[test]
-    fn blocks_match_an_element_by_element_reading() {
-        let mut random = Random::announced(0x7134_5f31);
-        // Scales 0.5 and -1.75, minimum 3.
-        let scales = [[0x00, 0x38], [0x00, 0xbf]];
-        let mut bytes8 = Vec::new();
-        let mut bytes4 = Vec::new();
-        for scale in scales {
-            bytes8.extend(scale);
-            bytes8.extend((0..32).map(|_| random.next() as u8));
-            bytes4.extend(scale);
-            bytes4.extend([0x00, 0x42]);
-            bytes4.extend((0..16).map(|_| random.next() as u8));
-        }
-        let (mut out8, mut out4) = ([0.0; 64], [0.0; 64]);
-        q8_0(&bytes8, &mut out8);
-        q4_1(&bytes4, &mut out4);
-        for i in 0..64 {
-            let (block, at) = (i / 32, i % 32);
-            let scale = [0.5, -1.75][block];
-            assert_eq!(out8[i], scale * f32::from(bytes8[block * 34 + 2 + at].cast_signed()));
-            let pair = bytes4[block * 20 + 4 + at % 16];
-            let q = if at < 16 { pair % 16 } else { pair / 16 };
-            assert_eq!(out4[i], scale * f32::from(q) + 3.0);
+            assert_eq!(got.is_sign_negative(), want.is_sign_negative() || (want.is_nan() && sign == 1), "{bits:#06x}");
         }
     }
 }

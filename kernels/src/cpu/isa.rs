@@ -12,7 +12,7 @@ pub struct Isa(pub(super) Kind);
 /// What a processor says of its vector instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuFeatures {
-    /// AVX2.
+    /// AVX2, and the half-precision conversions that all processors with it have.
     pub avx2: bool,
     /// Fused multiplication and addition.
     pub fma: bool,
@@ -75,7 +75,7 @@ impl CpuFeatures {
         #[cfg(target_arch = "x86_64")]
         {
             Self {
-                avx2: is_x86_feature_detected!("avx2"),
+                avx2: is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c"),
                 fma: is_x86_feature_detected!("fma"),
                 avx512f: is_x86_feature_detected!("avx512f"),
             }

@@ -2,64 +2,99 @@
 
 use rayon::prelude::*;
 
-use super::simd::{dot_tile, tile_tokens};
-use super::{Isa, Workers};
+use super::simd::{dot_stored, dot_tile, expand, tile_tokens};
+use super::{ElementType, Isa, Workers};
 
 /// Rows of `W` per tile: enough independent sums to hide the latency of a multiply-add.
 pub(super) const TILE_ROWS: usize = 4;
 
-/// Bytes of `x` that one pass over the weights works on; it stays in the second-level cache.
+/// Rows of `W` that are expanded together and then multiplied with all tokens.
+const PANEL_ROWS: usize = 32;
+
+/// Bytes of `x` that one pass over a panel works on; together with the panel it stays in the second-level cache.
 const TOKEN_BLOCK_BYTES: usize = 128 * 1024;
 
-/// The fewest tokens per pass over the weights, however long a token is.
+/// The fewest tokens per pass over a panel, however long a token is.
 const TOKEN_BLOCK_MIN: usize = 24;
+
+/// Rows of `W` that lie one after another.
+#[derive(Clone, Copy)]
+pub(super) enum Rows<'a> {
+    /// In single precision.
+    Floats(&'a [f32]),
+    /// As elements of a type.
+    Stored(ElementType, &'a [u8]),
+}
+
+impl Rows<'_> {
+    /// The rows that there are, of `k` elements each.
+    pub(super) fn count(self, k: usize) -> usize {
+        match self {
+            Self::Floats(all) => all.len() / k,
+            Self::Stored(element, all) => all.len() / row_bytes(element, k),
+        }
+    }
+
+    /// Those from `first` on.
+    pub(super) fn part(self, k: usize, first: usize, count: usize) -> Self {
+        match self {
+            Self::Floats(all) => Self::Floats(&all[first * k..(first + count) * k]),
+            Self::Stored(element, all) => {
+                let bytes = row_bytes(element, k);
+                Self::Stored(element, &all[first * bytes..(first + count) * bytes])
+            }
+        }
+    }
+}
+
+fn row_bytes(element: ElementType, k: usize) -> usize {
+    element.bytes(k).expect("rows are whole blocks")
+}
 
 /// `y = x · Wᵀ`, with `x` of `[tokens, k]`, `w` of `[n, k]` and `y` of `[tokens, n]`.
 ///
-/// Parallel over the rows of `w`. Each weight is read from memory once per block of at least 24 tokens.
+/// Parallel over the rows of `w`. Each weight is read from memory once.
 ///
 /// # Panics
 ///
 /// When `k` is zero or the lengths do not fit one another.
 pub fn matmul(workers: &Workers, x: &[f32], w: &[f32], k: usize, y: &mut [f32]) {
-    assert!(k > 0 && x.len().is_multiple_of(k) && w.len().is_multiple_of(k));
-    let (tokens, n) = (x.len() / k, w.len() / k);
+    assert!(k > 0 && w.len().is_multiple_of(k));
+    product(workers, x, k, &[Rows::Floats(w)], y);
+}
+
+/// As [`matmul`], with the rows of `w` in parts that follow one another.
+pub(super) fn product(workers: &Workers, x: &[f32], k: usize, w: &[Rows<'_>], y: &mut [f32]) {
+    assert!(k > 0 && x.len().is_multiple_of(k), "{} elements are not rows of {k}", x.len());
+    let (tokens, n) = (x.len() / k, w.iter().map(|rows| rows.count(k)).sum::<usize>());
     assert_eq!(y.len(), tokens * n, "output of another shape");
     if y.is_empty() {
         return;
     }
     let isa = workers.isa();
     let rows_per_task = n.div_ceil(workers.threads() * 4).next_multiple_of(TILE_ROWS);
+    let rows: Vec<Rows<'_>> = w
+        .iter()
+        .flat_map(|&part| {
+            let count = part.count(k);
+            (0..count).step_by(rows_per_task).map(move |first| part.part(k, first, rows_per_task.min(count - first)))
+        })
+        .collect();
 
     // Each task owns the same column range of every token.
-    let mut tasks: Vec<Vec<&mut [f32]>> = Vec::new();
-    tasks.resize_with(n.div_ceil(rows_per_task), || Vec::with_capacity(tokens));
-    for row in y.chunks_exact_mut(n) {
-        for (task, columns) in tasks.iter_mut().zip(row.chunks_mut(rows_per_task)) {
-            task.push(columns);
+    let mut columns: Vec<Vec<&mut [f32]>> = Vec::new();
+    columns.resize_with(rows.len(), || Vec::with_capacity(tokens));
+    for mut row in y.chunks_exact_mut(n) {
+        for (rows, columns) in rows.iter().zip(&mut columns) {
+            let (own, others) = row.split_at_mut(rows.count(k));
+            columns.push(own);
+            row = others;
         }
     }
-
-    let token_block = token_block(k);
     workers.run(|| {
-        tasks.into_par_iter().enumerate().for_each(|(task, mut out)| {
-            let first_row = task * rows_per_task;
-            let rows = out[0].len();
-            for (block, out) in out.chunks_mut(token_block).enumerate() {
-                let first_token = block * token_block;
-                dot_block(
-                    isa,
-                    (out.len(), |t| {
-                        let start = (first_token + t) * k;
-                        &x[start..start + k]
-                    }),
-                    (rows, |r| {
-                        let start = (first_row + r) * k;
-                        &w[start..start + k]
-                    }),
-                    |t, r, value| out[t][r] = value,
-                );
-            }
+        rows.into_par_iter().zip(columns).for_each(|(rows, mut out)| match (rows, out.as_mut_slice()) {
+            (Rows::Stored(element, bytes), [out]) => dot_vector(isa, x, (element, bytes), out),
+            (rows, out) => dot_panels(isa, (x, k), rows, out),
         });
     });
 }
@@ -67,6 +102,46 @@ pub fn matmul(workers: &Workers, x: &[f32], w: &[f32], k: usize, y: &mut [f32]) 
 /// The tokens of `k` elements that one pass over the weights works on.
 pub(super) fn token_block(k: usize) -> usize {
     (TOKEN_BLOCK_BYTES / (k * size_of::<f32>())).max(TOKEN_BLOCK_MIN)
+}
+
+/// The products of one vector with stored rows, which are expanded in registers.
+fn dot_vector(isa: Isa, x: &[f32], (element, bytes): (ElementType, &[u8]), out: &mut [f32]) {
+    let row_bytes = row_bytes(element, x.len());
+    let (strips, rest) = out.as_chunks_mut::<TILE_ROWS>();
+    let (whole, rest_bytes) = bytes.split_at(strips.len() * TILE_ROWS * row_bytes);
+    for (out, strip) in strips.iter_mut().zip(whole.chunks_exact(TILE_ROWS * row_bytes)) {
+        let row = |r: usize| &strip[r * row_bytes..(r + 1) * row_bytes];
+        *out = dot_stored(isa, x, element, std::array::from_fn::<_, TILE_ROWS, _>(row));
+    }
+    for (out, row) in rest.iter_mut().zip(rest_bytes.chunks_exact(row_bytes)) {
+        [*out] = dot_stored(isa, x, element, [row]);
+    }
+}
+
+/// The products of all vectors of `x` with `rows`; `out` has one slice per vector.
+fn dot_panels(isa: Isa, (x, k): (&[f32], usize), rows: Rows<'_>, out: &mut [&mut [f32]]) {
+    let token_block = token_block(k);
+    let count = rows.count(k);
+    let mut expanded = Vec::new();
+    for first in (0..count).step_by(PANEL_ROWS) {
+        let panel_rows = PANEL_ROWS.min(count - first);
+        let panel = match rows.part(k, first, panel_rows) {
+            Rows::Floats(panel) => panel,
+            Rows::Stored(element, bytes) => {
+                expanded.resize(panel_rows * k, 0.0);
+                expand(isa, element, bytes, &mut expanded);
+                &expanded
+            }
+        };
+        for (x, out) in x.chunks(token_block * k).zip(out.chunks_mut(token_block)) {
+            dot_block(
+                isa,
+                (out.len(), |t| &x[t * k..(t + 1) * k]),
+                (panel_rows, |r| &panel[r * k..(r + 1) * k]),
+                |t, r, value| out[t][first + r] = value,
+            );
+        }
+    }
 }
 
 /// All products of the vectors `x` with the vectors `w`, each side given as a count and a function from index to vector.

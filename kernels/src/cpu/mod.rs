@@ -1,12 +1,12 @@
-//! The CPU operations: float32 matrix products, normalisation, rotary positions, paged attention, routing to experts and
-//! dequantisation.
+//! The CPU operations: matrix products with weights of any stored type, normalisation, rotary positions, paged attention and
+//! routing to experts.
 //!
 //! Every operation takes plain slices and a [`Workers`] handle, which carries the threads to use and the instruction set they may
 //! use. Nothing here reads configuration, the environment or process-wide state.
 //!
 //! # Shapes
 //!
-//! All tensors are row-major `f32`. A shape is written `[tokens, heads, head_dim]`, slowest dimension first. Slices whose length does
+//! All tensors are row-major; they are `f32` but for a [`Matrix`] of weights, which stays as its file has it. A shape is written `[tokens, heads, head_dim]`, slowest dimension first. Slices whose length does
 //! not fit the stated shape are a programming error and panic; sizes that come from files are checked before they get here.
 //!
 //! # Order of additions
@@ -18,11 +18,12 @@
 
 mod activation;
 mod attention;
-pub mod dequant;
+mod dequant;
 mod elementwise;
 mod experts;
 mod isa;
 mod matmul;
+mod matrix;
 mod norm;
 mod rope;
 mod routing;
@@ -32,10 +33,12 @@ mod workers;
 
 pub use activation::silu_mul;
 pub use attention::{AttentionShape, PagedKv, SequenceSpan, paged_attention};
+pub use dequant::ElementType;
 pub use elementwise::{add_bias, clip};
 pub use experts::{ExpertGroups, combine_experts, grouped_matmul};
 pub use isa::{CpuFeatures, Isa};
 pub use matmul::matmul;
+pub use matrix::Matrix;
 pub use norm::{rms_norm, rms_norm_heads};
 pub use rope::{RopeTable, apply_rope};
 pub use routing::{ExpertWeights, Routing, route};

@@ -55,6 +55,11 @@ impl Workers {
         self.pool.install(work)
     }
 
+    /// The first result, by index, that `find` has for an index below `count`. Calls run in parallel.
+    pub fn find_first<R: Send>(&self, count: usize, find: impl Fn(usize) -> Option<R> + Sync + Send) -> Option<R> {
+        self.run(|| (0..count).into_par_iter().find_map_first(find))
+    }
+
     /// Calls `work(index, row)` for each row of `row_len` elements of `data`, in parallel.
     ///
     /// # Panics
