@@ -139,13 +139,13 @@ impl ::kitbag::Bag for PoolBag {
                 bootstrap: false,
                 secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>()
-                    .in_range({
-                        fn __kitbag_function(
-                            value: &::kitbag::__private::Erased,
-                        ) -> bool {
-                            ::kitbag::__private::in_range::<usize>(value, &(1..=4096))
+                    .ranging({
+                        fn __kitbag_range(
+                            value: ::core::option::Option<&::kitbag::__private::Erased>,
+                        ) -> ::core::option::Option<::std::string::String> {
+                            ::kitbag::__private::range::<usize>(value, &(1..=4096))
                         }
-                        __kitbag_function
+                        __kitbag_range
                     }),
             },
             ::kitbag::LeafInfo {

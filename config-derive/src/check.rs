@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use darling::Error;
 use darling::error::Accumulator;
 use proc_macro2::Span;
+use syn::Type;
 
 use crate::model::{Child, Class, Function, Leaf, Namespace, Schema, Start};
 use crate::names;
@@ -25,6 +26,8 @@ pub(crate) fn check(schema: &mut Schema, errors: &mut Accumulator) {
     taken_flags(&leaves, errors);
     taken_namespaces(&leaves, errors);
     duplicate_flags(&leaves, errors);
+    switched_off(&leaves, errors);
+    duplicate_variables(schema, &leaves, errors);
     former_names(&schema.tree, &leaves, errors);
     unknown_inputs(schema, &leaves, errors);
     derived_cases(&leaves, errors);
@@ -74,6 +77,42 @@ fn duplicate_flags(leaves: &[&Leaf], errors: &mut Accumulator) {
                 "`{}` and `{other}` have the same flag `--{}`; give one `flag = \"...\"`",
                 leaf.path, leaf.flag
             );
+            fault(errors, leaf.ident.span(), text);
+        }
+    }
+}
+
+/// `--no-cache` switches `--cache` off, so it cannot be the flag of another leaf.
+fn switched_off(leaves: &[&Leaf], errors: &mut Accumulator) {
+    let is_switch = |leaf: &&&Leaf| matches!(&leaf.ty, Type::Path(path) if path.path.is_ident("bool"));
+    for leaf in leaves {
+        let Some(switch) = leaf.flag.strip_prefix("no-") else { continue };
+        if let Some(other) = leaves.iter().filter(is_switch).find(|other| other.flag == switch) {
+            let text = format!(
+                "`--{}`, the flag of `{}`, switches `{}` off; give one `flag = \"...\"`",
+                leaf.flag, leaf.path, other.path
+            );
+            fault(errors, leaf.ident.span(), text);
+        }
+    }
+}
+
+/// Names of variables do not tell `.` from `_`, and a leaf may have one of its own.
+fn duplicate_variables(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
+    // Without the prefix, which a namespace struct does not know, those of its own are told from the computed ones.
+    let prefix = schema.env.as_deref().unwrap_or("*");
+    let computed = |leaf: &Leaf| format!("{prefix}_{}", leaf.path.replace('.', "_").to_uppercase());
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for leaf in leaves.iter().filter(|leaf| leaf.class != Class::Derived) {
+        let variable = leaf.env.clone().unwrap_or_else(|| computed(leaf));
+        if ["CONFIG", "PROFILE"].iter().any(|taken| variable == format!("{prefix}_{taken}")) {
+            let text = format!("every program has a variable `{variable}`; give this setting another one");
+            fault(errors, leaf.ident.span(), text);
+        }
+        let shown = variable.trim_start_matches("*_").to_owned();
+        if let Some(other) = seen.insert(variable, &leaf.path) {
+            let text =
+                format!("`{}` and `{other}` have the same variable `{shown}`; give one `env = \"...\"`", leaf.path);
             fault(errors, leaf.ident.span(), text);
         }
     }

@@ -16,10 +16,10 @@ struct VariantAttributes {
 }
 
 pub(crate) fn config_choice(input: &DeriveInput) -> TokenStream {
-    let mut errors = Error::accumulator();
     let Data::Enum(data) = &input.data else {
         return Error::custom("choices are the variants of an enum").with_span(&input.ident).write_errors();
     };
+    let mut errors = Error::accumulator();
     let mut spellings: Vec<String> = Vec::new();
     let mut variants = Vec::new();
     for variant in &data.variants {

@@ -4,16 +4,44 @@ use crate::schema::{Class, LeafInfo, NamespaceInfo, Policy, Start};
 
 /// FNV-1a, with `.` and `_` alike and letters in lower case if `as_env`: two paths with one variable name are equal.
 const fn hash(text: &str, as_env: bool) -> u64 {
+    // 0 marks an empty slot of the tables below.
+    match fold(0xcbf2_9ce4_8422_2325, text, as_env) {
+        0 => 1,
+        hash => hash,
+    }
+}
+
+/// The hash of what was hashed before and this.
+const fn fold(mut hash: u64, text: &str, as_env: bool) -> u64 {
     let bytes = text.as_bytes();
-    let mut hash = 0xcbf2_9ce4_8422_2325;
     let mut index = 0;
     while index < bytes.len() {
         let byte = if as_env && bytes[index] == b'.' { b'_' } else { bytes[index].to_ascii_lowercase() };
         hash = (hash ^ byte as u64).wrapping_mul(0x0100_0000_01b3);
         index += 1;
     }
-    // 0 marks an empty slot of the tables below.
-    if hash == 0 { 1 } else { hash }
+    hash
+}
+
+/// The hash of a leaf's environment variable. Without a prefix only those that leaves have of their own are read; the
+/// others are told from these.
+const fn variable(prefix: Option<&str>, leaf: &LeafInfo) -> u64 {
+    match leaf.env {
+        Some(variable) => hash(variable, true),
+        None => under(prefix, leaf.path),
+    }
+}
+
+/// The hash of the variable that belongs to a path.
+const fn under(prefix: Option<&str>, path: &str) -> u64 {
+    let prefix = match prefix {
+        Some(prefix) => hash(prefix, true),
+        None => hash("*", true),
+    };
+    match fold(fold(prefix, "_", true), path, true) {
+        0 => 1,
+        hash => hash,
+    }
 }
 
 /// Text put together at compile time.
@@ -56,6 +84,7 @@ type Slots<const SLOTS: usize> = [(u64, Option<&'static LeafInfo>); SLOTS];
 struct Seen<const SLOTS: usize> {
     flags: Slots<SLOTS>,
     paths: Slots<SLOTS>,
+    variables: Slots<SLOTS>,
 }
 
 /// The leaf already in `table` under `hash`, or the free slot for it.
@@ -73,13 +102,17 @@ const fn slot<const SLOTS: usize>(table: &Slots<SLOTS>, hash: u64) -> (usize, Op
 /// The first fault that spans structs: two leaves with one flag, one path or one environment variable; a value fixed
 /// at launch from one that may change; a value in the clear from a secret. `SLOTS` must exceed the number of leaves.
 #[must_use]
-pub const fn whole_schema<const SLOTS: usize>(root: &NamespaceInfo) -> Message {
-    let seen = Seen { flags: [(0, None); SLOTS], paths: [(0, None); SLOTS] };
-    let (seen, message) = duplicate(root, seen);
+pub const fn whole_schema<const SLOTS: usize>(root: &NamespaceInfo, prefix: Option<&str>) -> Message {
+    let empty = [(0, None); SLOTS];
+    let (seen, message) = duplicate(root, prefix, Seen { flags: empty, paths: empty, variables: empty });
     if message.len > 0 { message } else { computed(root, &seen) }
 }
 
-const fn duplicate<const SLOTS: usize>(namespace: &NamespaceInfo, mut seen: Seen<SLOTS>) -> (Seen<SLOTS>, Message) {
+const fn duplicate<const SLOTS: usize>(
+    namespace: &NamespaceInfo,
+    prefix: Option<&str>,
+    mut seen: Seen<SLOTS>,
+) -> (Seen<SLOTS>, Message) {
     let mut index = 0;
     while index < namespace.leaves.len() {
         let leaf = &namespace.leaves[index];
@@ -99,12 +132,23 @@ const fn duplicate<const SLOTS: usize>(namespace: &NamespaceInfo, mut seen: Seen
                 return (seen, message.push("`; give one `#[config(flag = \"...\")]`"));
             }
             seen.flags[free] = (flag, Some(leaf));
+            let name = variable(prefix, leaf);
+            if name == under(prefix, "config") || name == under(prefix, "profile") {
+                let message = Message::EMPTY.push("`").push(leaf.path).push("` has a variable that every program has");
+                return (seen, message.push("; give it another one"));
+            }
+            let (free, other) = slot(&seen.variables, name);
+            if let Some(other) = other {
+                let message = Message::EMPTY.push("leaves `").push(other.path).push("` and `").push(leaf.path);
+                return (seen, message.push("` have the same variable; give one `#[config(env = \"...\")]`"));
+            }
+            seen.variables[free] = (name, Some(leaf));
         }
         index += 1;
     }
     let mut index = 0;
     while index < namespace.children.len() {
-        let (next, message) = duplicate(&namespace.children[index], seen);
+        let (next, message) = duplicate(&namespace.children[index], prefix, seen);
         if message.len > 0 {
             return (next, message);
         }

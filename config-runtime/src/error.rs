@@ -5,7 +5,7 @@ use std::fmt;
 use crate::origin::Origin;
 
 /// One fault: where, what, and what to write instead.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct ConfigError {
     place: Option<String>,
     leaf: Option<String>,

@@ -61,6 +61,7 @@ pub use crate::value::Value;
 /// What generated code uses. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
+    use std::ops::{Bound, RangeBounds};
     use std::sync::Arc;
 
     pub use crate::check::{Message, misplaced, whole_schema};
@@ -71,7 +72,7 @@ pub mod __private {
     pub use crate::schema::{Bags, Case, LeafOps};
     pub use crate::test_kit::check_derived_values;
 
-    use crate::{Bag, Leaf};
+    use crate::{Bag, Leaf, Value};
 
     /// The bag whose leaves start at `offset`: the previous one if none of them changed.
     #[must_use]
@@ -118,7 +119,7 @@ pub mod __private {
     )]
     pub trait Ranged: Leaf {
         /// The type of the range's ends.
-        type End;
+        type End: Leaf + PartialOrd;
         /// The value that must lie in the range.
         fn end(&self) -> Option<Self::End>;
     }
@@ -157,11 +158,25 @@ pub mod __private {
     ranged_as_they_are!(std::time::Duration, crate::ByteSize);
     ranged_non_zero!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
 
-    /// Whether a value lies in the declared range.
-    pub fn in_range<T: Ranged>(value: &Erased, range: &impl std::ops::RangeBounds<T::End>) -> bool
-    where
-        T::End: PartialOrd,
-    {
-        reveal::<T>(value).end().is_none_or(|end| range.contains(&end))
+    /// The declared range as text, unless the value given lies in it.
+    pub fn range<T: Ranged>(value: Option<&Erased>, range: &impl RangeBounds<T::End>) -> Option<String> {
+        let end = value.map(|value| reveal::<T>(value).end());
+        match end {
+            Some(end) if end.as_ref().is_none_or(|end| range.contains(end)) => None,
+            _ => Some(range_text(range.start_bound().map(Leaf::to_value), range.end_bound().map(Leaf::to_value))),
+        }
+    }
+
+    /// Not generic, so that a schema's crate does not compile it for every type.
+    fn range_text(from: Bound<Value>, to: Bound<Value>) -> String {
+        let from = match from {
+            Bound::Included(from) | Bound::Excluded(from) => from.plain(),
+            Bound::Unbounded => String::new(),
+        };
+        match to {
+            Bound::Included(to) => format!("{from}..={}", to.plain()),
+            Bound::Excluded(to) => format!("{from}..{}", to.plain()),
+            Bound::Unbounded => format!("{from}.."),
+        }
     }
 }

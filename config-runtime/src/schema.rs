@@ -186,6 +186,9 @@ pub struct Validation {
     pub run: for<'a> fn(&Inputs<'a>) -> Result<(), String>,
 }
 
+/// The declared range as text, unless the value given lies in it.
+pub(crate) type Range = fn(Option<&Erased>) -> Option<String>;
+
 /// A leaf's own check: why a value is refused.
 pub(crate) type Check = fn(&Erased) -> Result<(), String>;
 
@@ -196,15 +199,15 @@ pub struct LeafOps {
     pub ty: &'static LeafType,
     /// The leaf's own check.
     pub(crate) validate: Option<Check>,
-    /// Whether a value lies in the declared range.
-    pub in_range: Option<fn(&Erased) -> bool>,
+    /// The declared range.
+    pub range: Option<Range>,
 }
 
 impl LeafOps {
     /// The operations of a leaf of type `T`.
     #[must_use]
     pub const fn of<T: Leaf>() -> Self {
-        Self { ty: T::TYPE, validate: None, in_range: None }
+        Self { ty: T::TYPE, validate: None, range: None }
     }
 
     /// With a check of its own.
@@ -214,10 +217,10 @@ impl LeafOps {
         self
     }
 
-    /// With a check of the declared range.
+    /// With the declared range.
     #[must_use]
-    pub const fn in_range(mut self, check: fn(&Erased) -> bool) -> Self {
-        self.in_range = Some(check);
+    pub const fn ranging(mut self, range: Range) -> Self {
+        self.range = Some(range);
         self
     }
 }
@@ -231,6 +234,12 @@ impl LeafInfo {
             None => self.ops.ty.parse_text(text),
         };
         Some(value.ok_or_else(|| format!("expected {}, found `{text}`", self.ops.ty.expected())))
+    }
+
+    /// The accepted range, its ends as a user writes them: `10ms..=60s`.
+    #[must_use]
+    pub fn accepted_range(&self) -> Option<String> {
+        self.ops.range.and_then(|range| range(None))
     }
 
     /// The default as a user types it after a flag, if one is written in the schema.

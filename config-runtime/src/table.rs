@@ -13,7 +13,7 @@ use crate::reader::{Inputs, Values};
 use crate::schema::{
     Class, Computation, ConfigNamespaces, LeafInfo, NamespaceInfo, Policy, Replaced, Start, Validation,
 };
-use crate::value::Value;
+use crate::value::{Value, shortened};
 
 /// Which derived values follow.
 #[derive(Clone, Copy, PartialEq)]
@@ -79,7 +79,7 @@ impl Entry {
         if let Some(fault) = faults.as_deref().and_then(<[Fault]>::first) {
             return Err(ConfigError::new(fault.text()).leaf(self.info.path));
         }
-        self.accept(value, || format!("`{text}`"))
+        self.accept(value, || format!("`{}`", shortened(text)))
     }
 
     /// The value that a file's value stands for.
@@ -149,9 +149,7 @@ impl Entry {
         if !value.is_valid() {
             return Err(format!("expected {}, found {}", self.info.ops.ty.expected(), value.to_value()));
         }
-        if let (Some(in_range), Some(range)) = (self.info.ops.in_range, self.info.range)
-            && !in_range(value)
-        {
+        if let Some(range) = self.info.ops.range.and_then(|range| range(Some(value))) {
             return Err(format!("{} is outside {range}", value.to_value()));
         }
         match self.info.ops.validate {
@@ -409,7 +407,7 @@ impl Table {
             }) {
                 Ok(value) => value,
                 Err(panic) => {
-                    errors.push(error(panic));
+                    errors.push(error(format!("{panic} ({})", self.named(computation.inputs, values))));
                     continue;
                 }
             };
@@ -441,16 +439,21 @@ impl Table {
             }
             let run = || (validation.run)(&Inputs::new(Values::Partial(values), *offset, facts));
             if let Err(problem) = crate::guard::catch(run).unwrap_or_else(Err) {
-                let inputs: Vec<_> = self
-                    .indices(validation.inputs)
-                    .filter_map(|index| Some((self.entries[index].info.path, values[index].as_ref()?.to_value())))
-                    .map(|(path, value)| format!("{path} = {value}"))
-                    .collect();
+                let inputs = self.named(validation.inputs, values);
                 let place = format!("rule `{}`", validation.function);
-                errors.push(ConfigError::new(format!("{problem} ({})", inputs.join(", "))).at(place));
+                errors.push(ConfigError::new(format!("{problem} ({inputs})")).at(place));
             }
         }
         errors
+    }
+
+    /// What a rule was given, for messages.
+    fn named(&self, inputs: &'static [&'static str], values: &[Option<Erased>]) -> String {
+        let inputs = self
+            .indices(inputs)
+            .filter_map(|index| Some((self.entries[index].info.path, values[index].as_ref()?.to_value())))
+            .map(|(path, value)| format!("{path} = {}", shortened(&value.to_string())));
+        inputs.collect::<Vec<_>>().join(", ")
     }
 
     /// The inputs that a computed leaf declares.

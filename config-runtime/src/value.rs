@@ -1,5 +1,6 @@
 //! A setting's value without its type: what files hold and dumps print.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -64,11 +65,23 @@ impl Value {
             Self::Bool(_) => format!("the boolean `{self}`"),
             Self::Integer(_) => format!("the integer `{self}`"),
             Self::Float(_) => format!("the float `{self}`"),
-            Self::Text(_) => format!("the text {self}"),
+            Self::Text(_) => format!("the text {}", shortened(&self.to_string())),
             Self::List(_) => "a list".to_owned(),
             Self::Table(_) => "a table".to_owned(),
         }
     }
+}
+
+/// The beginning of a text too long for a message, and how long it is.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 400;
+    const SHOWN: usize = 300;
+    // Bytes are counted first, which is enough for most texts.
+    if text.len() <= MOST || text.chars().nth(MOST).is_none() {
+        return text.into();
+    }
+    let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(index, _)| index);
+    format!("{}… ({} bytes)", &text[..end], text.len()).into()
 }
 
 impl fmt::Display for Value {

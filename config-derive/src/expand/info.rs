@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, Lit, Type, UnOp};
+use syn::{Expr, Lit, Path, Type, UnOp};
 
 use super::{Expansion, child_bag, hidden};
 use crate::model::{Cases, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Start};
@@ -60,9 +60,17 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
     };
     let range = leaf.range.as_ref().map(text_of);
     let range_text = option(range.as_ref());
-    let in_range = leaf.range.as_ref().map(|range| {
-        let check = function(&quote!(bool), &quote!(::kitbag::__private::in_range::<#ty>(value, &(#range))));
-        quote!(.in_range(#check))
+    let ranging = leaf.range.as_ref().map(|range| {
+        let range = quote!(::kitbag::__private::range::<#ty>(value, &(#range)));
+        let (name, value) = (hidden("range"), quote!(::core::option::Option<&::kitbag::__private::Erased>));
+        quote! {
+            .ranging({
+                fn #name(value: #value) -> ::core::option::Option<::std::string::String> {
+                    #range
+                }
+                #name
+            })
+        }
     });
     let validate = leaf.validate.as_ref().map(|path| {
         let result = quote!(::core::result::Result<(), ::std::string::String>);
@@ -98,7 +106,7 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
             resolution_only: #resolution_only,
             bootstrap: #bootstrap,
             secret: #secret,
-            ops: ::kitbag::__private::LeafOps::of::<#ty>()#in_range #validate,
+            ops: ::kitbag::__private::LeafOps::of::<#ty>()#ranging #validate,
         }
     }
 }
@@ -122,7 +130,7 @@ fn deprecated(deprecated: &Deprecated) -> TokenStream {
 
 /// A former leaf: how its value is read, and what it becomes.
 fn replaced(expansion: &Expansion<'_>, name: &Replaced) -> TokenStream {
-    let Replaced { path, ty, flag, .. } = name;
+    let Replaced { ident, path, ty, flag, .. } = name;
     let deprecated = deprecated(&name.deprecated);
     let Input::Leaf { segments, path: target } = &name.target else { return TokenStream::new() };
     let (keys, value) = (hidden("keys"), hidden("value"));
@@ -131,9 +139,12 @@ fn replaced(expansion: &Expansion<'_>, name: &Replaced) -> TokenStream {
     } else {
         let schema = &expansion.schema.ident;
         let make_keys = keys_of(schema, expansion.schema.is_root());
-        let old = quote!(<#ty as ::core::clone::Clone>::clone(::kitbag::__private::reveal::<#ty>(#value)));
+        // A type that is not the target's is shown at the former name's field.
+        let here = ident.span().resolved_at(Span::call_site());
+        let old =
+            quote_spanned!(here=> <#ty as ::core::clone::Clone>::clone(::kitbag::__private::reveal::<#ty>(#value)));
         let new = match &name.map {
-            Some(map) => quote!(#map(#old)),
+            Some(map) => call(map, std::iter::once(old)),
             None => old,
         };
         // The key gives the type that the value must have.
@@ -248,13 +259,13 @@ fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> T
     }
     let path = &function.path;
     let inputs = hidden("inputs");
-    let arguments = run_arguments(function);
+    let call = call(path, run_arguments(function));
     let make_keys = make_keys(expansion, function);
     let name = hidden("run");
     let run = quote! {{
         fn #name(#inputs: &::kitbag::__private::Inputs<'_>) -> ::kitbag::__private::Erased {
             #make_keys
-            ::kitbag::__private::erase::<#ty>(#path(#(#arguments),*))
+            ::kitbag::__private::erase::<#ty>(#call)
         }
         #name
     }};
@@ -279,7 +290,7 @@ fn computation(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function) -> T
 }
 
 /// A call with the values handed in by position: no wiring through keys, whose type alone is used.
-fn by_position(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function, path: &syn::Path) -> TokenStream {
+fn by_position(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function, path: &Path) -> TokenStream {
     let ty = &leaf.ty;
     let (keys, inputs) = (hidden("keys"), hidden("inputs"));
     let make_keys = make_keys(expansion, function);
@@ -290,11 +301,12 @@ fn by_position(expansion: &Expansion<'_>, leaf: &Leaf, function: &Function, path
         Input::Facts => quote!(::core::unreachable!()),
     });
     let name = hidden("run");
+    let call = call(path, positions);
     quote! {
         ::core::option::Option::Some({
             fn #name(#inputs: &[::kitbag::__private::Erased]) -> ::kitbag::__private::Erased {
                 #make_keys
-                ::kitbag::__private::erase::<#ty>(#path(#(#positions),*))
+                ::kitbag::__private::erase::<#ty>(#call)
             }
             #name
         })
@@ -326,16 +338,22 @@ fn validation(expansion: &Expansion<'_>, function: &Function) -> TokenStream {
     let body = if expansion.faulty {
         quote!(::core::result::Result::Ok(()))
     } else {
-        let arguments = run_arguments(function);
+        let call = call(path, run_arguments(function));
         let make_keys = make_keys(expansion, function);
         quote! {{
             #make_keys
-            #path(#(#arguments),*)
+            #call
         }}
     };
     quote! {
         ::kitbag::Validation { function: #text, inputs: &[#(#paths),*], run: |#inputs| #body }
     }
+}
+
+/// A call of a function that the schema names. Its place is the name, so that the compiler shows which of all rules returns
+/// the wrong type.
+fn call(path: &Path, arguments: impl Iterator<Item = TokenStream>) -> TokenStream {
+    quote_spanned!(path.span().resolved_at(Span::call_site())=> #path(#(#arguments),*))
 }
 
 fn run_arguments(function: &Function) -> impl Iterator<Item = TokenStream> {

@@ -272,7 +272,10 @@ fn whole_schema_check(expansion: &Expansion<'_>) -> TokenStream {
         const _: () = {
             const INFO: ::kitbag::NamespaceInfo = <#schema as ::kitbag::ConfigNamespaces>::SCHEMA;
             const FOUND: ::kitbag::__private::Message =
-                ::kitbag::__private::whole_schema::<{ 2 * INFO.len() + 1 }>(&INFO);
+                ::kitbag::__private::whole_schema::<{ 2 * INFO.len() + 1 }>(
+                    &INFO,
+                    <#schema as ::kitbag::ConfigNamespaces>::ENV_PREFIX,
+                );
             if let ::core::option::Option::Some(text) = FOUND.text() {
                 ::core::panic!("{}", text);
             }

@@ -8,7 +8,7 @@ use crate::error::ConfigError;
 use crate::explain::Explanation;
 use crate::leaf::Erased;
 use crate::schema::{ConfigNamespaces, LeafInfo};
-use crate::table::Table;
+use crate::table::{Entry, Name, Now, Table};
 
 impl<S: ConfigNamespaces> Context<S> {
     /// The whole chain behind a leaf: every value given, by whom, and which one is effective here.
@@ -18,7 +18,7 @@ impl<S: ConfigNamespaces> Context<S> {
     pub fn explain(&self, path: &str) -> Result<Explanation, ConfigError> {
         let table = &self.0.shared.table;
         let Some(index) = table.index(path) else {
-            return Err(unknown(table, path));
+            return Err(unknown(table, path, |_| true));
         };
         Ok(self.moment().explain(index))
     }
@@ -39,8 +39,17 @@ impl<S: ConfigNamespaces> Context<S> {
 }
 
 /// That no leaf has this path, with the one that was meant: by its own name, a flag or a variable, or the nearest path.
-fn unknown(table: &Table, path: &str) -> ConfigError {
-    let paths = || table.entries.iter().map(|entry| entry.info.path);
+/// `fits` says which leaves may be meant.
+pub(super) fn unknown(table: &Table, path: &str, fits: impl Fn(&Entry) -> bool) -> ConfigError {
+    let fitting = || table.entries.iter().filter(|entry| fits(entry)).map(|entry| entry.info);
+    let paths = || fitting().map(|info| info.path);
+    if let Some(Name::Former(former)) = table.name_of_path(path) {
+        return match former.now {
+            Now::Retired(note) => ConfigError::new(format!("this setting is gone: {note}")).leaf(former.path),
+            Now::Alias(index) => renamed(former.path, table.entries[index].info.path),
+            Now::Replaced(replaced) => renamed(former.path, replaced.target),
+        };
+    }
     if table.is_namespace(path) {
         let first = paths().find(|leaf| leaf.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')));
         let hint = first.map(|leaf| format!("name one of its settings, such as `{leaf}`"));
@@ -56,12 +65,16 @@ fn unknown(table: &Table, path: &str) -> ConfigError {
     let is_variable =
         |leaf: &str| given.strip_suffix(&plain(leaf)).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
     let is_flag = |info: &&LeafInfo| !info.flag.is_empty() && plain(info.flag) == given;
-    let flag = || table.entries.iter().map(|entry| entry.info).find(is_flag).map(|info| info.path);
+    let flag = || fitting().find(is_flag).map(|info| info.path);
     let hint = match flag().or_else(|| paths().find(|leaf| is_end(leaf) || is_variable(leaf))) {
         Some(leaf) => Some(format!("did you mean `{leaf}`?")),
         None => crate::suggest::did_you_mean(path, paths()),
     };
     ConfigError::new(format!("no setting is called `{path}`")).hint(hint)
+}
+
+fn renamed(former: &str, now: &str) -> ConfigError {
+    ConfigError::new(format!("`{former}` is a former name")).hint(Some(format!("this setting is `{now}` now")))
 }
 
 /// A context at one moment.

@@ -93,7 +93,8 @@ impl<S: ConfigNamespaces> Context<S> {
     ///
     /// Looks at the files' content every `interval`, so it sees files replaced by rename, swapped symbolic links and
     /// mounted directories alike. `report` is told of every reload that changed something and of every failure once;
-    /// after a failure the settings stay as they were. Ends when the guard or the context is dropped.
+    /// after a failure the settings stay as they were. When the files are in order again it is told so, with no paths if
+    /// nothing has changed. Ends when the guard or the context is dropped.
     ///
     /// # Errors
     /// The system gives no thread, or this context is a child, which follows its parent.
@@ -160,7 +161,7 @@ impl<S: ConfigNamespaces, F: FnMut(Result<Vec<&'static str>, Errors>)> Watcher<S
     fn tell(&mut self, result: Result<Vec<&'static str>, Errors>) {
         let failure = result.as_ref().err().cloned();
         let is_news = match &result {
-            Ok(changed) => !changed.is_empty(),
+            Ok(changed) => !changed.is_empty() || self.reported.is_some(),
             Err(errors) => self.reported.as_ref() != Some(errors),
         };
         self.reported = failure;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::commit::{Draft, Past, State, Terms};
+use super::explain::unknown;
 use super::layer::{Kind, Layer, Mode, insert};
 use super::trial::Term;
 use super::{Context, Inner, Sources, lock};
@@ -12,7 +13,6 @@ use crate::loader::Loader;
 use crate::origin::Origin;
 use crate::resolved::{Resolved, check_ranges};
 use crate::schema::{Class, ConfigNamespaces};
-use crate::suggest::did_you_mean;
 use crate::table::Table;
 
 /// What is to become of the lasting values: those of the sources and the permanent overrides.
@@ -89,10 +89,7 @@ fn leaf(table: &Table, path: &str) -> Result<usize, ConfigError> {
     match table.index(path) {
         Some(index) if table.entries[index].is_derived() => hot_leaf(table, path),
         Some(index) => Ok(index),
-        None => {
-            let hint = did_you_mean(path, table.settable_paths());
-            Err(ConfigError::new(format!("no setting is called `{path}`")).hint(hint))
-        }
+        None => Err(unknown(table, path, |entry| !entry.is_derived())),
     }
 }
 
@@ -101,6 +98,7 @@ fn hot_leaf(table: &Table, path: &str) -> Result<usize, ConfigError> {
     let index = table.index(path).map_or_else(|| leaf(table, path), Ok)?;
     match table.entries[index].info.class {
         Class::Hot => Ok(index),
+        Class::Derived => Err(ConfigError::new("this value is derived from others and cannot be set").leaf(path)),
         class => Err(ConfigError::new(format!("cannot change while the program runs: it is `{class}`")).leaf(path)),
     }
 }

@@ -102,7 +102,7 @@ fn described(node: &Node) -> Described {
 fn leaf(entry: &Entry) -> Object {
     let bounds = entry.bounds();
     let mut description = paragraphs(entry.info.doc);
-    if let (None, Some(range)) = (&bounds, entry.info.range) {
+    if let (None, Some(range)) = (&bounds, entry.info.accepted_range()) {
         description.push(format!("Range: `{range}`."));
     }
     description.extend(entry.deprecation().map(|deprecation| format!("This setting is {deprecation}.")));

@@ -53,7 +53,7 @@ fn line(entry: &Entry) -> String {
         Unless::Value(value) => format!(" = {}", toml(&value)),
         Unless::Rule(rule) => format!(" = {}", call(rule.function, rule.inputs)),
     };
-    let range = info.range.map(|range| format!(" in {range}")).unwrap_or_default();
+    let range = info.accepted_range().map(|range| format!(" in {range}")).unwrap_or_default();
     let mut line = format!("{}: {}{start}{range}; {}", info.path, info.type_name, entry.class());
     let marks = [
         (entry.is_secret(), "; secret"),

@@ -136,7 +136,7 @@ fn default(entry: &Entry) -> String {
 fn accepted(entry: &Entry) -> String {
     let names = entry.choices().unwrap_or_default();
     let choices = names.iter().map(|name| code(name));
-    choices.chain(entry.info.range.map(code)).collect::<Vec<_>>().join(", ")
+    choices.chain(entry.info.accepted_range().map(|range| code(&range))).collect::<Vec<_>>().join(", ")
 }
 
 fn meaning(entry: &Entry) -> String {

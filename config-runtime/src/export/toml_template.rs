@@ -65,7 +65,7 @@ fn leaf(entry: &Entry) -> String {
         Unless::Value(value) => (None, format!("#{key} = {}", toml(&value))),
     };
     let choices = entry.choices().map(|names| format!("one of: {}", names.join(", ")));
-    let range = info.range.map(|range| format!("range: {range}"));
+    let range = info.accepted_range().map(|range| format!("range: {range}"));
     let class = Some(format!("class: {}", entry.class()));
     let secret = entry.is_secret().then(|| "secret".to_owned());
     let facts = [Some(entry.shape().to_string()), choices, range, start, class, secret, entry.deprecation()];

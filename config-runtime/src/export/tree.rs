@@ -210,9 +210,9 @@ impl Entry {
         }
         match shape {
             Shape::Integer { min, max } => {
-                Bounds::parse(self.info.range?).filter(|bounds| bounds.integers(min, max).is_some())
+                Bounds::parse(&self.info.accepted_range()?).filter(|bounds| bounds.integers(min, max).is_some())
             }
-            Shape::Number => Bounds::parse(self.info.range?),
+            Shape::Number => Bounds::parse(&self.info.accepted_range()?),
             _ => None,
         }
     }

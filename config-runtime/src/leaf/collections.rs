@@ -140,9 +140,23 @@ fn faults_in_list(entry: &LeafType, value: &Value) -> Vec<Fault> {
 
 /// The same of a file's table.
 fn faults_in_table(entry: &LeafType, value: &Value) -> Vec<Fault> {
-    let Value::Table(entries) = value else { return Vec::new() };
+    let entries = match value {
+        Value::Table(entries) => entries,
+        Value::Text(text) => return key_given_twice(text).into_iter().collect(),
+        _ => return Vec::new(),
+    };
     let faulty = entries.iter().filter(|(_, value)| entry.parse_value(value).is_none()).take(MOST_FAULTS);
     faulty.flat_map(|(key, value)| faults_of(entry, value).into_iter().map(move |fault| fault.in_key(key))).collect()
+}
+
+/// Of a text that is key and value pairs, but for a key that is there twice.
+fn key_given_twice(text: &str) -> Option<Fault> {
+    let mut keys = BTreeSet::new();
+    let twice = text.split(',').find_map(|pair| {
+        let (key, _) = pair.split_once('=')?;
+        (!keys.insert(key.trim())).then_some(key.trim())
+    });
+    twice.map(|key| Fault::new(format!("the key `{key}` is given twice")))
 }
 
 fn faults_of(entry: &LeafType, value: &Value) -> Vec<Fault> {

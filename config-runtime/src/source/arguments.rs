@@ -148,7 +148,10 @@ impl Sorter<'_> {
         let visible = || self.command.get_arguments().filter(|argument| !argument.is_hide_set());
         let path = name.replace(['.', '-'], "_");
         // The whole path is a natural guess, and so is one dash.
-        let by_path = visible().find(|argument| argument.get_id().as_str().replace('.', "_") == path);
+        let is_path = |argument: &&Arg| argument.get_id().as_str().replace('.', "_") == path;
+        // So is the name of a setting whose flag is called otherwise.
+        let is_name = |argument: &&Arg| argument.get_id().as_str().rsplit('.').next() == Some(&path);
+        let by_path = visible().find(is_path).or_else(|| visible().find(is_name));
         let positive = name.strip_prefix(NEGATION).and_then(|positive| self.known(positive));
         let is_valued =
             positive.is_some_and(|known| known.get_action().takes_values() && !known.is_require_equals_set());

@@ -44,8 +44,11 @@ pub(crate) fn augment<S: ConfigNamespaces>(command: Command) -> Command {
         .value_parser(clap::value_parser!(OsString));
     let leaves = table.entries.iter().filter(|entry| !entry.is_derived());
     command.arg(file).arg(profile).args(leaves.flat_map(of_leaf)).args(table.former.iter().filter_map(|former| {
-        let taken = |entry: &Entry| !entry.is_derived() && entry.info.flag == former.flag;
-        // An alias may have the flag that its leaf still has.
+        let taken = |entry: &Entry| {
+            let off = || former.flag.strip_prefix("no-") == Some(entry.info.flag) && entry.info.ops.ty.is_switch();
+            !entry.is_derived() && (entry.info.flag == former.flag || off())
+        };
+        // An alias may have the flag that its leaf still has, or that switches it off.
         (!table.entries.iter().any(taken)).then(|| former_argument(former))
     }))
 }
@@ -120,7 +123,7 @@ fn help(entry: &Entry) -> String {
     if let Some(names) = info.ops.ty.choices() {
         notes.push(format!("one of: {}", names.join(", ")));
     }
-    notes.extend(info.range.map(|range| format!("range: {range}")));
+    notes.extend(info.accepted_range().map(|range| format!("range: {range}")));
     notes.extend(info.bootstrap.then(|| "not in files".to_owned()));
     notes.extend(entry.env.as_ref().map(|variable| format!("env: {variable}")));
     let mut help = summary.trim_end_matches('.').to_owned();

@@ -23,7 +23,12 @@ fn unknown(table: &Table, name: &str) -> ConfigError {
     if table.entries.iter().any(|entry| entry.is_derived() && is_its(entry.info.path)) {
         return ConfigError::new("this value is derived from others and cannot be set").at(name);
     }
-    let hint = did_you_mean(name, table.entries.iter().filter_map(|entry| entry.env.as_deref()));
+    // A leaf with a variable of its own name is often looked for under the one that it would have.
+    let own = table.entries.iter().find(|entry| is_its(entry.info.path));
+    let hint = match own.and_then(|entry| Some((entry.info.path, entry.env.as_deref()?))) {
+        Some((path, variable)) => Some(format!("the variable of `{path}` is `{variable}`")),
+        None => did_you_mean(name, table.entries.iter().filter_map(|entry| entry.env.as_deref())),
+    };
     ConfigError::new("no setting has this environment variable").at(name).hint(hint)
 }
 

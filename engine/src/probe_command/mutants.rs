@@ -20,7 +20,7 @@ pub(super) const RULES: usize = {
     let leaves = flat_leaves();
     let mut index = 0;
     while index < LEAVES {
-        rules += leaves[index].ops.in_range.is_some() as usize;
+        rules += leaves[index].ops.range.is_some() as usize;
         rules += matches!(leaves[index].start, Start::Computed(_)) as usize;
         index += 1;
     }
@@ -59,9 +59,9 @@ impl<const R: usize> Without<R> {
         let mut leaves = flat_leaves();
         let (mut rule, mut index) = (0, 0);
         while index < LEAVES {
-            if leaves[index].ops.in_range.is_some() {
+            if leaves[index].ops.range.is_some() {
                 if rule == R {
-                    leaves[index].ops.in_range = None;
+                    leaves[index].ops.range = None;
                     leaves[index].range = None;
                 }
                 rule += 1;

@@ -781,7 +781,7 @@ fn null_unsets_an_option_and_nothing_else() {
     let found = faults("a.json", r#"{"pool": {"queue": null}, "http": null}"#);
     let wanted = [
         "a.json:1:20: pool.queue: expected an integer, 0 or more, found nothing",
-        "a.json:1:27: `http` is a namespace, so a table is expected, found nothing",
+        "a.json:1:27: `http` is a namespace, so a table is expected, found nothing; write `{}` after it, or leave `http` out",
     ];
     assert_eq!(found, wanted);
 }

@@ -112,7 +112,7 @@ fn a_plan_shows_every_error_that_it_can() {
     let expected = [
         "admin: service.temperature: expected a number, found `hot`",
         "admin: no setting is called `schedule.chnk`; did you mean `schedule.chunk`?",
-        "admin: schedule.pages: cannot change while the program runs: it is `derived`",
+        "admin: schedule.pages: this value is derived from others and cannot be set",
         "admin: schedule.page_size: expected an integer, 0 or more, found `many`",
         "admin: admin.token: given twice; which one counts?",
         "rule `chunk_fits`: a chunk is larger than the cache (schedule.chunk = 9000, schedule.max_tokens = 4096)",

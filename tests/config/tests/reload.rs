@@ -416,6 +416,23 @@ fn an_admin_sets_by_name_and_takes_back() {
 }
 
 #[test]
+fn a_watch_says_that_a_failure_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("app.toml");
+    std::fs::write(&file, "[schedule]\nchunk = 100").unwrap();
+    let loader = Args::loader().facts(Facts::for_test()).file(&file);
+    let cfg = loader.load().unwrap();
+    let (sender, reports) = mpsc::channel();
+    let _watch = cfg.watch(loader, Duration::from_millis(2), move |report| drop(sender.send(report))).unwrap();
+    rename_save(&file, "[schedule]\nchnk = 100");
+    assert!(reports.recv_timeout(LONG).unwrap().unwrap_err().to_string().contains("`schedule.chnk`"));
+    rename_save(&file, "[schedule]\nchunk = 100");
+    assert_eq!(reports.recv_timeout(LONG).unwrap().unwrap(), Vec::<&str>::new());
+    rename_save(&file, "[schedule]\nchunk = 101");
+    assert_eq!(reports.recv_timeout(LONG).unwrap().unwrap(), ["schedule.chunk"]);
+}
+
+#[test]
 fn a_watch_takes_what_changed_before_it_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let (file, other) = (folder.path().join("app.toml"), folder.path().join("other.toml"));

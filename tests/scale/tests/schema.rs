@@ -81,7 +81,7 @@ fn sample(leaf: &'static LeafInfo, default: &Value) -> Sample {
     let choices = leaf.ops.ty.choices().unwrap_or_default();
     let of_text = |text: &&str| -> Option<(String, Erased)> {
         let value = leaf.ops.ty.parse_text(text)?;
-        let in_range = leaf.ops.in_range.is_none_or(|in_range| in_range(&value));
+        let in_range = leaf.ops.range.is_none_or(|range| range(Some(&value)).is_none());
         // A choice of one is its own default, and there is nothing else to give.
         let other = choices.len() == 1 || value.to_value() != *default;
         (in_range && other).then(|| ((*text).to_owned(), value))

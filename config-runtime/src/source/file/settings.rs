@@ -9,6 +9,7 @@ use crate::origin::Origin;
 use crate::source::{Candidates, Given};
 use crate::suggest::did_you_mean;
 use crate::table::{Name, Now, Table};
+use crate::value::Value;
 
 /// A tree of settings in one file: its top level or one of its profiles.
 pub(super) struct Settings<'a> {
@@ -97,7 +98,10 @@ impl Settings<'_> {
                 _ => String::new(),
             };
             let problem = format!("`{path}` is a namespace, so a table is expected{found}");
-            self.error(at, ConfigError::new(problem));
+            // What is left of a table in YAML when its last line is commented out.
+            let is_nothing = matches!(value.value(), Ok(Value::Unset));
+            let hint = is_nothing.then(|| format!("write `{{}}` after it, or leave `{path}` out"));
+            self.error(at, ConfigError::new(problem).hint(hint));
             return;
         }
         let known: Vec<_> = match &value.content {
