@@ -37,6 +37,7 @@ pub struct Checkpoint {
     weights: Stored,
     tokenizer: Option<Tokenizer>,
     chat_template: Option<ChatTemplate>,
+    begin_token_id: Option<u32>,
     stop_token_ids: Vec<u32>,
 }
 
@@ -65,10 +66,11 @@ impl Checkpoint {
         let tokenizer = Tokenizer::from_gguf(&metadata)?;
         let begin = token("tokenizer.ggml.bos_token_id")?;
         let end = token("tokenizer.ggml.eos_token_id")?;
+        let begin_token_id = begin.as_ref().map(|(id, _)| *id);
         let stop_token_ids = end.iter().map(|(id, _)| *id).collect();
         let chat_template = metadata
             .optional_text("tokenizer.chat_template")?
-            .map(|source| ChatTemplate::new(source.into(), begin.map(|(_, text)| text), end.map(|(_, text)| text)))
+            .map(|source| ChatTemplate::new(source, begin.map(|(_, text)| text), end.map(|(_, text)| text)))
             .transpose()?;
         Ok(Self {
             path: path.to_owned(),
@@ -76,6 +78,7 @@ impl Checkpoint {
             weights: Stored::Files(weights, Naming::Gguf),
             tokenizer: Some(tokenizer),
             chat_template,
+            begin_token_id,
             stop_token_ids,
         })
     }
@@ -94,12 +97,13 @@ impl Checkpoint {
         let config = ModelConfig::from_hub_json(&config_path, &text)?;
         let raw = parse(&config_path, &text)?;
         let generation = optional_json(&path.join("generation_config.json"))?;
-        let stop_token_ids = [generation.as_ref(), Some(&raw)]
-            .into_iter()
-            .flatten()
-            .map(|source| &source["eos_token_id"])
-            .find(|ids| !ids.is_null())
-            .map_or(Ok(Vec::new()), |ids| token_ids(&config_path, ids))?;
+        let special = |key: &str| -> Result<Vec<u32>> {
+            let sources = [generation.as_ref(), Some(&raw)].into_iter().flatten();
+            let ids = sources.map(|source| &source[key]).find(|ids| !ids.is_null());
+            ids.map_or(Ok(Vec::new()), |ids| token_ids(&config_path, key, ids))
+        };
+        let stop_token_ids = special("eos_token_id")?;
+        let begin_token_id = special("bos_token_id")?.first().copied();
         let weights =
             if has_weights { Stored::Files(safetensors::open_folder(path)?, Naming::Hub) } else { Stored::Nowhere };
         let tokenizer_path = path.join("tokenizer.json");
@@ -111,6 +115,7 @@ impl Checkpoint {
             chat_template: hub_chat_template(path)?,
             path: path.to_owned(),
             config,
+            begin_token_id,
             stop_token_ids,
         })
     }
@@ -137,6 +142,12 @@ impl Checkpoint {
     #[must_use]
     pub fn chat_template(&self) -> Option<&ChatTemplate> {
         self.chat_template.as_ref()
+    }
+
+    /// The token that begins a text, where the model has one.
+    #[must_use]
+    pub fn begin_token_id(&self) -> Option<u32> {
+        self.begin_token_id
     }
 
     /// The tokens that end a text.
@@ -181,12 +192,12 @@ fn optional_json(path: &Path) -> Result<Option<Value>> {
 }
 
 /// One token id or a list of them.
-fn token_ids(path: &Path, ids: &Value) -> Result<Vec<u32>> {
+fn token_ids(path: &Path, key: &str, ids: &Value) -> Result<Vec<u32>> {
     let list = ids.as_array().map_or(std::slice::from_ref(ids), Vec::as_slice);
     list.iter()
         .map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()))
         .collect::<Option<_>>()
-        .ok_or_else(|| Error::damaged(path, format!("eos_token_id is {ids}")))
+        .ok_or_else(|| Error::damaged(path, format!("{key} is {ids}")))
 }
 
 /// The template of `chat_template.jinja`, or else of `tokenizer_config.json`.
@@ -210,5 +221,5 @@ fn hub_chat_template(folder: &Path) -> Result<Option<ChatTemplate>> {
         let token = &config[key];
         token.as_str().or_else(|| token["content"].as_str()).map(str::to_owned)
     };
-    source.map(|source| ChatTemplate::new(source, token("bos_token"), token("eos_token"))).transpose()
+    source.map(|source| ChatTemplate::new(&source, token("bos_token"), token("eos_token"))).transpose()
 }

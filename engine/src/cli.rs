@@ -10,7 +10,8 @@ use kitbag::clap::{ArgMatches, Command};
 use kitbag::{ConfigNamespaces, Context, Errors, Loader};
 
 use crate::{
-    bench_command, completion_command, config_command, generate_command, inspect_command, kernels_command, pull_command,
+    bench_command, chat_command, completion_command, config_command, generate_command, inspect_command, interrupts,
+    kernels_command, pull_command,
 };
 
 /// Why a command did not do what it was asked.
@@ -19,6 +20,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Something went wrong underway.
     Run(String),
+    /// The user pressed Ctrl-C. What was done until then has been said.
+    Interrupted,
     /// Whoever reads standard output has stopped reading, which is theirs to decide.
     OutputClosed,
 }
@@ -34,6 +37,7 @@ impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Usage(message) | Self::Run(message) => f.write_str(message),
+            Self::Interrupted => f.write_str("interrupted"),
             Self::OutputClosed => f.write_str("nobody reads standard output any more"),
         }
     }
@@ -62,6 +66,7 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(generate_command::command())
+        .subcommand(chat_command::command())
         .subcommand(pull_command::command())
         .subcommand(bench_command::command())
         .subcommand(inspect_command::command())
@@ -70,7 +75,8 @@ pub(crate) fn command() -> Command {
         .subcommand(completion_command::command())
 }
 
-/// Runs the command of this process: 0 when it did what it was asked, 1 when something went wrong, 2 when it was asked wrongly.
+/// Runs the command of this process: 0 when it did what it was asked, 1 when something went wrong, 2 when it was asked wrongly,
+/// 130 when the user stopped it.
 pub(crate) fn run() -> ExitCode {
     let matches = match command().try_get_matches() {
         Ok(matches) => matches,
@@ -78,6 +84,7 @@ pub(crate) fn run() -> ExitCode {
     };
     let done = match matches.subcommand() {
         Some((generate_command::NAME, matches)) => generate_command::run(matches),
+        Some((chat_command::NAME, matches)) => chat_command::run(matches),
         Some((pull_command::NAME, matches)) => pull_command::run(matches),
         Some((bench_command::NAME, matches)) => bench_command::run(matches),
         Some((inspect_command::NAME, matches)) => inspect_command::run(matches),
@@ -88,6 +95,7 @@ pub(crate) fn run() -> ExitCode {
     };
     match done {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Interrupted) => ExitCode::from(interrupts::EXIT_CODE),
         Err(Failure::Run(message)) => end(&message, 1),
         Err(Failure::Usage(message)) => end(&message, 2),
     }

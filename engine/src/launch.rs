@@ -12,6 +12,7 @@ use engine::hub::{self, Hub, ModelName, Named};
 use engine::memory::{Need, Wanted};
 use engine::model::{Decoder, WeightPlan};
 use engine::runner::{Runner, RunnerLimits};
+use engine::sampling::Sampling;
 use engine_config::exec::{ActivationDtype, Device, ExecBag, ExecKernelBag};
 use engine_config::model::ModelBag;
 use engine_config::sampling::SamplingBag;
@@ -167,20 +168,48 @@ pub(crate) fn need(view: &View<Settings, RunnerRole>, checkpoint: &Checkpoint, p
     Need::of(checkpoint.config(), plan.loaded_bytes() as u64, chunk)
 }
 
+/// What a request asks for besides the settings.
+#[derive(Clone, Default)]
+pub(crate) struct Asked {
+    pub(crate) stop: Vec<String>,
+    pub(crate) stop_token_ids: Vec<u32>,
+    pub(crate) logprobs: Option<usize>,
+    pub(crate) prompt_logprobs: Option<usize>,
+}
+
 /// A request with the sampling settings of this moment.
 pub(crate) fn request(
     view: &View<Settings, SamplerRole>,
     checkpoint: &Checkpoint,
     prompt_token_ids: Vec<u32>,
+    asked: Asked,
 ) -> Request {
     let pin = view.pin();
     let sampling = pin.sampling();
+    let mut stop_token_ids = asked.stop_token_ids;
+    if !*sampling.ignore_eos() {
+        stop_token_ids.extend(checkpoint.stop_token_ids());
+    }
+    // Special tokens are no part of the text, so a string that spells one is looked for among the tokens.
+    let special = |text: &String| checkpoint.tokenizer().and_then(|tokenizer| tokenizer.special_token(text));
+    stop_token_ids.extend(asked.stop.iter().filter_map(special));
     Request {
         prompt_token_ids,
         max_new_tokens: *sampling.max_new_tokens(),
-        temperature: *sampling.temperature(),
-        seed: sampling.seed().unwrap_or_else(any_seed),
-        stop_token_ids: if *sampling.ignore_eos() { Vec::new() } else { checkpoint.stop_token_ids().to_vec() },
+        sampling: Sampling {
+            temperature: *sampling.temperature(),
+            top_k: *sampling.top_k(),
+            top_p: *sampling.top_p(),
+            min_p: *sampling.min_p(),
+            repetition_penalty: *sampling.repetition_penalty(),
+            presence_penalty: *sampling.presence_penalty(),
+            frequency_penalty: *sampling.frequency_penalty(),
+            seed: sampling.seed().unwrap_or_else(any_seed),
+        },
+        stop_token_ids,
+        stop: asked.stop,
+        logprobs: asked.logprobs,
+        prompt_logprobs: asked.prompt_logprobs,
     }
 }
 
@@ -275,15 +304,16 @@ mod tests {
     use std::ops::ControlFlow;
     use std::path::{Path, PathBuf};
     use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
 
     use engine::checkpoint::Checkpoint;
-    use engine::generate::generate;
+    use engine::generate::{Step, generate};
     use engine::runner::Runner;
     use engine_config::Settings;
     use kernels::cpu::Isa;
     use kitbag::{ByteSize, ConfigNamespaces, Context, Facts};
 
-    use super::{Machine, RunnerRole, SamplerRole, build_runner, need, open_checkpoint, request, with_home};
+    use super::{Asked, Machine, RunnerRole, SamplerRole, build_runner, need, open_checkpoint, request, with_home};
 
     /// A model as a command builds it, with the settings that are its own.
     struct Engine {
@@ -306,10 +336,11 @@ mod tests {
         }
 
         fn answer(&self, prompt: Vec<u32>) -> Vec<u32> {
-            let request = request(&self.context.view(), &self.checkpoint, prompt);
+            let request = request(&self.context.view(), &self.checkpoint, prompt, Asked::default());
             let mut runner = self.runner.lock().expect("no test has failed");
-            let all = |_: &str| ControlFlow::Continue(());
-            generate(&mut runner, self.checkpoint.tokenizer(), &request, all).expect("there is room").token_ids
+            let (never, all) = (AtomicBool::new(false), |_: Step<'_>| ControlFlow::Continue(()));
+            let generation = generate(&mut runner, self.checkpoint.tokenizer(), &request, &never, all);
+            generation.expect("there is room").token_ids
         }
     }
 

@@ -44,6 +44,8 @@ impl Sequence {
 /// Which logits a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logits {
+    /// None: the tokens are a part of a prompt.
+    Nowhere,
     /// Those after the last token.
     Last,
     /// Those after every token.
@@ -102,6 +104,12 @@ impl Runner {
         self.context_length
     }
 
+    /// The most tokens that go through the model at once.
+    #[must_use]
+    pub fn chunked_prefill_size(&self) -> usize {
+        self.limits.chunked_prefill_size
+    }
+
     /// The tokens all pages together hold.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -158,7 +166,7 @@ impl Runner {
             let rows: Vec<usize> = match wanted {
                 Logits::All => (0..chunk.len()).collect(),
                 Logits::Last if index + 1 == chunks => vec![chunk.len() - 1],
-                Logits::Last => Vec::new(),
+                Logits::Last | Logits::Nowhere => Vec::new(),
             };
             logits.extend(self.forward(sequence, chunk, &rows));
         }
@@ -195,6 +203,12 @@ impl Runner {
         let span = SequenceSpan { block_table: table.pages(), cached, new: chunk.len() };
         let batch = Batch { token_ids: chunk, positions: &positions, slots: &slots, sequences: &[span], logit_rows };
         self.model.forward(&self.workers, &mut self.kv, batch)
+    }
+
+    /// Forgets all but the first `tokens` tokens of a sequence, and returns the pages that are not needed any more.
+    pub fn truncate(&mut self, sequence: &mut Sequence, tokens: usize) -> Result<()> {
+        self.pages.free(&sequence.table.truncate(tokens))?;
+        Ok(())
     }
 
     /// Returns the pages of a sequence.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -69,6 +69,16 @@ fn version_and_help_are_asked_for_and_everything_else_is_usage() {
         "--temperature",
         "--seed",
         "--ignore-eos",
+        "--top-k",
+        "--top-p",
+        "--min-p",
+        "--repetition-penalty",
+        "--presence-penalty",
+        "--frequency-penalty",
+        "--stop",
+        "--stop-token-ids",
+        "--logprobs",
+        "--prompt-logprobs",
         "--device",
         "--threads",
         "--cache-dir",
@@ -161,9 +171,154 @@ fn a_streamed_text_is_the_same_text() {
     let whole = generate(&arguments);
     let streamed = generate(&[&arguments[..], &["--stream"]].concat());
     assert_eq!(stdout(&streamed), stdout(&whole));
-    let both = generate(&[&arguments[..], &["--stream", "--json"]].concat());
-    let text = result(&both)["text"].as_str().expect("text").to_owned();
-    assert!(stdout(&both).starts_with(&text));
+}
+
+#[test]
+fn a_streamed_result_is_one_object_a_step_and_then_the_whole() {
+    let arguments =
+        ["--chat", "Tell me of pages", "--max-new-tokens", "30", "--temperature", "1", "--seed", "7", "--json"];
+    let streamed = generate(&[&arguments[..], &["--stream", "--logprobs", "2"]].concat());
+    let whole = result(&streamed);
+    let lines: Vec<Value> =
+        stdout(&streamed).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let (last, steps) = lines.split_last().expect("lines");
+    assert_eq!(*last, whole);
+    assert_eq!(whole["token_ids"], result(&generate(&arguments))["token_ids"]);
+    let text: String = steps.iter().map(|step| step["text"].as_str().expect("text")).collect();
+    assert_eq!(text, whole["text"].as_str().expect("text"));
+    let gathered =
+        |key: &str| -> Vec<Value> { steps.iter().filter_map(|step| step[key].as_array()).flatten().cloned().collect() };
+    assert_eq!(Value::from(gathered("token_ids")), whole["token_ids"]);
+    assert_eq!(Value::from(gathered("logprobs")), whole["logprobs"]);
+    assert!(steps.iter().all(|step| step["finish_reason"].is_null()));
+    assert!(whole["finish_reason"].is_string());
+}
+
+#[test]
+fn logprobs_come_when_asked_for() {
+    let arguments = ["--input-ids", "1,2,3", "--max-new-tokens", "2", "--json"];
+    let plain = result(&generate(&arguments));
+    assert!(plain.get("logprobs").is_none() && plain.get("prompt_logprobs").is_none());
+    let told = result(&generate(&[&arguments[..], &["--logprobs", "3", "--prompt-logprobs", "0"]].concat()));
+    assert_eq!(told["token_ids"], plain["token_ids"]);
+    for (entry, id) in
+        told["logprobs"].as_array().expect("a list").iter().zip(plain["token_ids"].as_array().expect("ids"))
+    {
+        let top = entry["top"].as_array().expect("a list");
+        assert_eq!((&entry["token_id"], top.len()), (id, 3));
+        // Greedy: the token is the likeliest.
+        assert_eq!((&top[0]["token_id"], &top[0]["logprob"]), (id, &entry["logprob"]));
+        assert!(entry["token"].is_string() && entry["logprob"].as_f64().is_some_and(|logprob| logprob < 0.0));
+    }
+    let prompt = told["prompt_logprobs"].as_array().expect("a list");
+    assert_eq!((prompt.len(), &prompt[0]), (3, &Value::Null));
+    assert_eq!((&prompt[2]["token_id"], &prompt[2]["top"]), (&Value::from(3), &Value::from(Vec::<Value>::new())));
+    assert_eq!(generate(&["--prompt", "a", "--logprobs", "3"]).status.code(), Some(2), "text has no place for them");
+}
+
+#[test]
+fn a_text_ends_before_a_stop_string_and_at_a_stop_token() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tiny = support::open(&models().join("llama"));
+    let encode = |text: &str| {
+        let tokenizer = tiny.tokenizer().expect("a vocabulary");
+        tokenizer.encode(text, engine::text::SpecialTokens::AsWritten).expect("encodes")
+    };
+    let script = encode("#Hello, world<|im_start|>");
+    support::scripted::write(folder.path(), &script);
+    let run = |flags: &[&str]| {
+        let mut command = command(&["generate", "--json", "--max-new-tokens", "20", "--prompt", "#", "--model-path"]);
+        let result = result(&command.arg(folder.path()).args(flags).output().expect("runs"));
+        (result["text"].as_str().expect("text").to_owned(), result["finish_reason"].as_str().expect("text").to_owned())
+    };
+    let id = |text: &str| encode(text)[0].to_string();
+    assert_eq!(run(&["--stop", "zzz", "--stop", "o, w"]), ("Hell".into(), "stop".into()));
+    assert_eq!(run(&["--stop-token-ids", &format!("7,{}", id(","))]), ("Hello".into(), "stop".into()));
+    // A special token is no part of the text; it ends it all the same.
+    assert_eq!(run(&["--stop", "<|im_start|>"]), ("Hello, world".into(), "stop".into()));
+    assert_eq!(run(&["--stop", "<|im_start|>", "--ignore-eos"]).1, "stop");
+    let mut empty = command(&["generate", "--prompt", "#", "--stop", "", "--model-path"]);
+    assert_eq!(empty.arg(folder.path()).output().expect("runs").status.code(), Some(2));
+}
+
+fn with_input(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child =
+        command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    // A command that refuses its arguments reads nothing.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    child.wait_with_output().expect("ends")
+}
+
+#[test]
+fn a_prompt_may_come_through_a_pipe_and_has_to_be_text() {
+    let model = models().join("llama");
+    let model = model.to_str().expect("text");
+    for flag in ["--prompt", "--chat"] {
+        let arguments = ["generate", "--model-path", model, "--json", "--max-new-tokens", "2", flag];
+        let piped = with_input(&[&arguments[..], &["-"]].concat(), "näïve\n".as_bytes());
+        let given = engine(&[&arguments[..], &["näïve"]].concat());
+        assert_eq!(result(&piped)["prompt_token_ids"], result(&given)["prompt_token_ids"], "{flag}");
+        let said = refusal(&with_input(&[&arguments[..], &["-"]].concat(), b"ab\xff"), 1);
+        assert_eq!(said, "engine: standard input is not UTF-8 text: byte 3 is 0xff\n");
+    }
+}
+
+#[test]
+fn an_empty_prompt_continues_the_begin_token() {
+    let output = generate(&["--prompt", "", "--json", "--max-new-tokens", "2"]);
+    assert_eq!(result(&output)["prompt_token_ids"], Value::from(vec![509]));
+    let same = generate(&["--input-ids", "509", "--json", "--max-new-tokens", "2"]);
+    assert_eq!(result(&output)["token_ids"], result(&same)["token_ids"]);
+    // In a GGUF file the tokenizer itself is told to begin with it.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("model.gguf");
+    std::fs::write(&file, support::gguf::from_folder(&models().join("llama"))).expect("written");
+    let path = file.to_str().expect("text");
+    let output = engine(&["generate", "--model-path", path, "--prompt", "", "--json", "--max-new-tokens", "2"]);
+    assert_eq!(result(&output)["prompt_token_ids"], Value::from(vec![509]));
+    // A model without one has nothing to begin with.
+    let bare = tempfile::tempdir().expect("a folder");
+    for file in ["tokenizer.json", "model.safetensors"] {
+        std::fs::copy(models().join("llama").join(file), bare.path().join(file)).expect("copies");
+    }
+    let mut config = json(&models().join("llama/config.json"));
+    config.as_object_mut().expect("an object").remove("bos_token_id");
+    std::fs::write(bare.path().join("config.json"), config.to_string()).expect("written");
+    let said = refusal(&engine(&["generate", "--model-path", bare.path().to_str().expect("text"), "--prompt", ""]), 2);
+    assert!(said.contains("the prompt is empty, and the model has no token that begins a text"), "{said}");
+}
+
+#[cfg(unix)]
+fn interrupt(child: &std::process::Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_generation_with_what_there_is_of_it() {
+    let model = models().join("llama");
+    let mut child = command(&["generate", "--prompt", "a", "--ignore-eos", "--max-new-tokens", "2000", "--model-path"])
+        .arg(&model)
+        .args(["--json", "--stream", "--logprobs", "20"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut first = lines.next().expect("a line").expect("text");
+    // The pipe holds far less than the whole text, so the command cannot have come to its end.
+    interrupt(&child);
+    for line in lines {
+        first = line.expect("text");
+    }
+    let last: Value = serde_json::from_str(&first).expect("an object");
+    let output = child.wait_with_output().expect("ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.as_ref()), (Some(130), ""));
+    assert_eq!(last["finish_reason"], "abort");
+    let count = last["token_ids"].as_array().expect("ids").len();
+    assert!((1..1500).contains(&count), "{count}");
 }
 
 #[test]
@@ -208,8 +363,22 @@ fn wrong_settings_are_reported_together_as_usage() {
     }
     let said = refusal(&generate(&["--prompt", "a", "--device", "abacus"]), 2);
     assert!(said.contains("cpu"), "{said}");
-    let said = refusal(&generate(&["--prompt", ""]), 2);
-    assert!(said.contains("empty"), "{said}");
+    let wrong = [
+        ("--temperature", "-1", "sampling.temperature: -1.0 is outside 0.0..=100.0"),
+        ("--top-p", "0", "sampling.top_p: 0 is not above 0 and at most 1"),
+        ("--top-p", "1.5", "sampling.top_p: 1.5 is not above 0 and at most 1"),
+        ("--top-p", "nan", "top"),
+        ("--top-k", "-1", "--top-k"),
+        ("--min-p", "2", "sampling.min_p: 2.0 is outside 0.0..=1.0"),
+        ("--repetition-penalty", "0", "sampling.repetition_penalty: 0.0 is outside 0.01..=100.0"),
+        ("--presence-penalty", "3", "sampling.presence_penalty: 3.0 is outside -2.0..=2.0"),
+        ("--frequency-penalty", "-3", "sampling.frequency_penalty: -3.0 is outside -2.0..=2.0"),
+        ("--max-new-tokens", "0", "sampling.max_new_tokens: 0 is outside 1.."),
+    ];
+    for (flag, value, part) in wrong {
+        let said = refusal(&generate(&["--prompt", "a", &format!("{flag}={value}")]), 2);
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
 }
 
 #[test]
@@ -217,8 +386,14 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 6] = [
         (&["--prompt", "a", "--device", "cuda"], "generation on CUDA is not available in this version"),
         (&["--input-ids", "1,512"], "token id 512 is beyond the model's vocabulary of 512"),
-        (&["--input-ids", &prompt(), "--max-total-tokens", "32"], "out of pages"),
-        (&["--input-ids", &prompt(), "--context-length", "32"], "more than the context length of 32"),
+        (
+            &["--input-ids", &prompt(), "--max-total-tokens", "32"],
+            "the prompt has 79 tokens, more than the 32 that the pages",
+        ),
+        (
+            &["--input-ids", &prompt(), "--context-length", "32"],
+            "the prompt has 79 tokens, more than the context length of 32",
+        ),
         (&["--prompt", "a", "--context-length", "4096"], "not within 1..=2048"),
         (&["--prompt", "a", "--load-format", "gguf"], "model"),
     ];

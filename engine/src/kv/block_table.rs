@@ -63,6 +63,13 @@ impl BlockTable {
         first..self.tokens
     }
 
+    /// Forgets all but the first `tokens` tokens, and gives up the pages that are not needed any more.
+    #[must_use = "the pages stay taken until they are given to the allocator"]
+    pub fn truncate(&mut self, tokens: usize) -> Vec<u32> {
+        self.tokens = self.tokens.min(tokens);
+        self.pages.split_off(self.tokens.div_ceil(self.page_size))
+    }
+
     /// The slot of the token at `position`.
     ///
     /// # Panics
@@ -88,5 +95,19 @@ mod tests {
         assert_eq!(table.append(3), 5..8);
         let slots: Vec<usize> = (0..8).map(|position| table.slot(position)).collect();
         assert_eq!(slots, [28, 29, 30, 31, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn a_shorter_sequence_keeps_the_pages_it_needs() {
+        let mut table = BlockTable::new(4);
+        table.add_pages(vec![7, 2, 5, 3]);
+        assert_eq!(table.append(9), 0..9);
+        assert_eq!(table.truncate(8), [5, 3]);
+        assert_eq!((table.tokens(), table.pages()), (8, &[7, 2][..]));
+        assert!(table.truncate(99).is_empty());
+        assert!(table.truncate(5).is_empty());
+        assert_eq!((table.append(1), table.slot(5)), (5..6, 9));
+        assert_eq!(table.truncate(0), [7, 2]);
+        assert_eq!(table.tokens(), 0);
     }
 }

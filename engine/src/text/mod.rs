@@ -2,12 +2,18 @@
 
 mod byte_atoms;
 mod byte_level_styles;
+mod calendar;
 mod chat_template;
 mod detokenizer;
+mod generation_tags;
 mod gguf_vocabulary;
+mod python_json;
+mod python_methods;
 mod sentencepiece;
+mod stop_strings;
 mod tokenizer;
 
 pub use chat_template::{ChatTemplate, Message};
 pub use detokenizer::Detokenizer;
+pub use stop_strings::StopStrings;
 pub use tokenizer::{SpecialTokens, Tokenizer};

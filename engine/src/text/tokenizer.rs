@@ -58,6 +58,12 @@ impl Tokenizer {
         }
     }
 
+    /// The special token that is spelled `text`.
+    #[must_use]
+    pub fn special_token(&self, text: &str) -> Option<u32> {
+        self.inner.get_added_vocabulary().is_special_token(text).then(|| self.inner.token_to_id(text)).flatten()
+    }
+
     /// The text of tokens, without special tokens; bytes that are not text become replacement characters.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         self.inner.decode(ids, true).map_err(|e| Error::Tokenizer(e.to_string()))

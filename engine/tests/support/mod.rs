@@ -5,13 +5,14 @@
 pub(crate) mod gguf;
 pub(crate) mod hub;
 pub(crate) mod oracle;
+pub(crate) mod scripted;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::runner::{Logits, Runner, RunnerLimits};
-use engine::sampling::Sampler;
+use engine::sampling;
 use kernels::cpu::Workers;
 use serde_json::Value;
 
@@ -66,12 +67,11 @@ pub(crate) fn runner(checkpoint: &Checkpoint, page_size: usize, chunked_prefill_
 
 /// The likeliest continuation of a prompt.
 pub(crate) fn greedy(runner: &mut Runner, prompt: &[u32], count: usize) -> Vec<u32> {
-    let mut sampler = Sampler::new(0.0, 0).expect("valid");
     let mut sequence = runner.start();
     let mut logits = runner.extend(&mut sequence, prompt, Logits::Last).expect("there is room");
     let mut chosen = Vec::new();
     loop {
-        chosen.push(sampler.sample(&logits).expect("a token"));
+        chosen.push(sampling::greedy(&logits).expect("a token"));
         if chosen.len() == count {
             break;
         }

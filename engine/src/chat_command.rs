@@ -1,0 +1,134 @@
+//! `engine chat`: a conversation, one message a line.
+
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+
+use engine::checkpoint::Checkpoint;
+use engine::generate::{Kept, Step, generate_after};
+use engine::runner::Runner;
+use engine::text::Message;
+use engine_config::Settings;
+
+use kitbag::clap::{Arg, ArgMatches, Command};
+use kitbag::{ConfigNamespaces, Context};
+
+use crate::cli::{Failure, settings};
+use crate::generate_command::{asked, stops};
+use crate::interrupts::Interrupts;
+use crate::launch::{self, Asked};
+use crate::machine::Machine;
+use crate::prompt;
+use crate::stdin::Lines;
+
+pub(crate) const NAME: &str = "chat";
+
+const HELP: &str = "/reset begins a new conversation, /exit or Ctrl-D ends; Ctrl-C stops an answer";
+
+pub(crate) fn command() -> Command {
+    let command = Command::new(NAME)
+        .about("Hold a conversation, one message a line")
+        .long_about(format!("Hold a conversation, one message a line: {HELP}. Lines may come through a pipe."))
+        .arg(
+            Arg::new("system")
+                .long("system")
+                .value_name("TEXT")
+                .help("What holds for the whole conversation")
+                .allow_hyphen_values(true),
+        )
+        .args(stops());
+    Settings::augment(command)
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    let context = settings(matches)?;
+    let interrupts = Interrupts::new()?;
+    let runner_view = context.view();
+    let checkpoint = launch::open_checkpoint(&runner_view)?;
+    let system: Vec<Message> =
+        matches.get_one::<String>("system").map(|text| Message::system(text)).into_iter().collect();
+    // Without vocabulary or chat template there is no conversation, which is said before anything is waited for.
+    prompt::of_conversation(&checkpoint, &[&system[..], &[Message::user("?")]].concat())?;
+    let mut runner = launch::build_runner(&runner_view, &checkpoint, Machine::detect())?;
+    let kept = Kept::new(&runner);
+    let mut chat = Chat {
+        context: &context,
+        checkpoint: &checkpoint,
+        asked: asked(matches),
+        messages: system.clone(),
+        system,
+        kept,
+    };
+    let is_terminal = std::io::stdin().is_terminal();
+    if is_terminal {
+        note(&format!("{HELP}\n"));
+    }
+    let mut lines = Lines::default();
+    loop {
+        if is_terminal {
+            note("> ");
+        }
+        let Some(line) = lines.next()? else {
+            if is_terminal {
+                // Ctrl-D leaves the cursor behind the prompt.
+                note("\n");
+            }
+            break;
+        };
+        match line.trim() {
+            "" => {}
+            "/exit" => break,
+            "/reset" => chat.messages.clone_from(&chat.system),
+            message => match chat.answer(&mut runner, &interrupts, message) {
+                // A person at a terminal goes on; what comes through a pipe has nobody to do so.
+                Err(Failure::Run(problem)) if is_terminal => note(&format!("engine: {problem}\n")),
+                Err(Failure::Interrupted) if is_terminal => {}
+                answered => answered?,
+            },
+        }
+    }
+    chat.kept.release(&mut runner).map_err(Failure::run)
+}
+
+/// Says something to a person at a terminal, apart from the answers.
+fn note(text: &str) {
+    // Nobody misses it who does not read it.
+    let _ = write!(std::io::stderr(), "{text}");
+}
+
+/// A conversation underway.
+struct Chat<'a> {
+    context: &'a Context<Settings>,
+    checkpoint: &'a Checkpoint,
+    asked: Asked,
+    /// What every conversation begins with.
+    system: Vec<Message>,
+    messages: Vec<Message>,
+    /// The tokens of the conversation so far need not be run again.
+    kept: Kept,
+}
+
+impl Chat<'_> {
+    /// Prints the answer to a message as it comes, and remembers both.
+    fn answer(&mut self, runner: &mut Runner, interrupts: &Interrupts, message: &str) -> Result<(), Failure> {
+        let messages = [&self.messages[..], &[Message::user(message)]].concat();
+        let prompt = prompt::of_conversation(self.checkpoint, &messages)?;
+        let request = launch::request(&self.context.view(), self.checkpoint, prompt, self.asked.clone());
+        let mut out = std::io::stdout().lock();
+        let mut written = Ok(());
+        let on_step = |step: Step<'_>| {
+            written = out.write_all(step.text.as_bytes()).and_then(|()| out.flush());
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let (generated, is_interrupted) = interrupts.during(|cancelled| {
+            generate_after(runner, &mut self.kept, self.checkpoint.tokenizer(), &request, cancelled, on_step)
+        });
+        let generation = generated.map_err(Failure::run)?;
+        written?;
+        writeln!(out)?;
+        out.flush()?;
+        self.messages = messages;
+        // A part of an answer was said, too.
+        self.messages.push(Message::assistant(&generation.text));
+        if is_interrupted { Err(Failure::Interrupted) } else { Ok(()) }
+    }
+}

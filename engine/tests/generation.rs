@@ -1,0 +1,275 @@
+//! Requests from outside the library: stops, log-probabilities, seeds, what is kept.
+
+mod support;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::checkpoint::Checkpoint;
+use engine::generate::{FinishReason, Generation, Kept, Request, generate, generate_after};
+use engine::runner::Runner;
+use engine::sampling::{Sampling, TokenLogprobs};
+use engine::text::SpecialTokens;
+use support::{floats, ids, json, models, open, runner, scripted};
+
+/// Nobody cancels.
+fn goes_on() -> AtomicBool {
+    AtomicBool::new(false)
+}
+
+fn run(runner: &mut Runner, checkpoint: &Checkpoint, request: &Request) -> (Generation, Vec<String>) {
+    let mut pieces = Vec::new();
+    let generation = generate(runner, checkpoint.tokenizer(), request, &goes_on(), |step| {
+        pieces.push(step.text.to_owned());
+        ControlFlow::Continue(())
+    });
+    (generation.unwrap_or_else(|e| panic!("{e}")), pieces)
+}
+
+/// A model that continues the first token of `script` with the others, and its tokens.
+fn script(folder: &Path, text: &str) -> (Checkpoint, Vec<u32>) {
+    let tokenizer = open(&models().join("llama"));
+    let tokenizer = tokenizer.tokenizer().expect("a vocabulary");
+    let mut tokens = tokenizer.encode("#", SpecialTokens::AsWritten).expect("encodes");
+    assert_eq!(tokens.len(), 1);
+    tokens.extend(tokenizer.encode(text, SpecialTokens::AsWritten).expect("encodes"));
+    scripted::write(folder, &tokens);
+    (open(folder), tokens)
+}
+
+fn prompt() -> Vec<u32> {
+    ids(&json(&models().join("llama/reference.json"))["prompt_ids"])
+}
+
+/// Natural logarithms of the probabilities, computed the plain way.
+fn log_softmax(logits: &[f32]) -> Vec<f64> {
+    let sum: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
+    logits.iter().map(|&logit| f64::from(logit) - sum.ln()).collect()
+}
+
+fn assert_like(entry: &TokenLogprobs, logits: &[f32], token: u32) {
+    let want = log_softmax(logits);
+    let close =
+        |id: u32, got: f64| assert!((got - want[id as usize]).abs() < 4e-3, "{id}: {got}, {}", want[id as usize]);
+    assert_eq!(entry.token.token_id, token);
+    close(token, entry.token.logprob);
+    let best = (0..want.len()).max_by(|&a, &b| want[a].total_cmp(&want[b])).expect("logits");
+    assert_eq!(entry.top[0].token_id as usize, best);
+    assert!(entry.top.windows(2).all(|pair| pair[0].logprob >= pair[1].logprob));
+    entry.top.iter().for_each(|other| close(other.token_id, other.logprob));
+}
+
+#[test]
+fn logprobs_of_prompt_and_text_are_those_of_the_reference() {
+    let path = models().join("llama");
+    let checkpoint = open(&path);
+    let want = floats(&path.join("reference.safetensors"), "prompt_logits");
+    let rows: Vec<&[f32]> = want.chunks_exact(checkpoint.config().vocab_size).collect();
+    let prompt = prompt();
+    for chunk in [5, 33, 512] {
+        let mut runner = runner(&checkpoint, 16, chunk);
+        let request = Request {
+            prompt_token_ids: prompt.clone(),
+            max_new_tokens: 3,
+            logprobs: Some(4),
+            prompt_logprobs: Some(2),
+            ..Request::default()
+        };
+        let (generation, _) = run(&mut runner, &checkpoint, &request);
+        assert_eq!(generation.prompt_logprobs.len(), prompt.len() - 1, "chunks of {chunk}");
+        for (index, entry) in generation.prompt_logprobs.iter().enumerate() {
+            assert_eq!(entry.top.len(), 2);
+            assert_like(entry, rows[index], prompt[index + 1]);
+        }
+        assert_eq!(generation.logprobs.len(), 3);
+        assert_like(&generation.logprobs[0], rows[prompt.len() - 1], generation.token_ids[0]);
+        // The text is the same when nobody asks.
+        let request = Request { logprobs: None, prompt_logprobs: None, ..request };
+        let (silent, _) = run(&mut runner, &checkpoint, &request);
+        assert_eq!(silent.token_ids, generation.token_ids);
+        assert!(silent.logprobs.is_empty() && silent.prompt_logprobs.is_empty());
+    }
+}
+
+#[test]
+fn a_stop_string_across_tokens_is_cut_and_no_part_of_it_is_streamed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (checkpoint, tokens) = script(folder.path(), "Hello, world");
+    let tokenizer = checkpoint.tokenizer().expect("a vocabulary");
+    let mut runner = runner(&checkpoint, 16, 16);
+    let mut spanning = 0;
+    for (stop, text) in [("o, w", "Hell"), ("lo, ", "Hel"), (", world", "Hello"), ("H", ""), ("rld", "Hello, wo")] {
+        let request = Request {
+            prompt_token_ids: tokens[..1].to_vec(),
+            max_new_tokens: tokens.len() - 1,
+            stop: vec!["nowhere".into(), stop.into()],
+            ..Request::default()
+        };
+        let (generation, pieces) = run(&mut runner, &checkpoint, &request);
+        assert_eq!((generation.text.as_str(), generation.finish_reason), (text, FinishReason::Stop), "{stop:?}");
+        assert_eq!(pieces.concat(), text, "{stop:?}");
+        let last = generation.token_ids.last().expect("a token");
+        let last = tokenizer.decode(&[*last]).expect("decodes");
+        spanning += usize::from(!last.contains(stop));
+        // Generation goes no further than it has to.
+        assert_eq!(generation.token_ids, tokens[1..=generation.token_ids.len()]);
+        let spoken = tokenizer.decode(&generation.token_ids).expect("decodes");
+        assert!(spoken.contains(stop) && !spoken[..spoken.len() - last.len()].contains(stop), "{stop:?}: {spoken:?}");
+    }
+    assert!(spanning >= 3, "only {spanning} of the strings spanned tokens");
+    let request = Request {
+        prompt_token_ids: tokens[..1].to_vec(),
+        max_new_tokens: tokens.len() - 1,
+        stop: vec!["world!".into()],
+        ..Request::default()
+    };
+    let (generation, pieces) = run(&mut runner, &checkpoint, &request);
+    assert_eq!((generation.text.as_str(), generation.finish_reason), ("Hello, world", FinishReason::Length));
+    assert_eq!(pieces.concat(), "Hello, world");
+}
+
+#[test]
+fn a_character_of_several_tokens_is_streamed_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (checkpoint, tokens) = script(folder.path(), "x🦀y");
+    let mut runner = runner(&checkpoint, 16, 16);
+    let request =
+        Request { prompt_token_ids: tokens[..1].to_vec(), max_new_tokens: tokens.len() - 1, ..Request::default() };
+    let (generation, pieces) = run(&mut runner, &checkpoint, &request);
+    assert!(tokens.len() >= 6, "the crab is fewer than three tokens: {tokens:?}");
+    assert_eq!(generation.text, "x🦀y");
+    let spoken: Vec<&str> = pieces.iter().map(String::as_str).filter(|piece| !piece.is_empty()).collect();
+    assert_eq!(spoken, ["x", "🦀", "y"]);
+    // Cut off within it, the rest stands for what was there.
+    let request = Request { max_new_tokens: 3, ..request };
+    assert_eq!(run(&mut runner, &checkpoint, &request).0.text, "x\u{fffd}");
+}
+
+#[test]
+fn stop_tokens_end_a_text_and_are_no_part_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (checkpoint, tokens) = script(folder.path(), "Hello, world");
+    let mut runner = runner(&checkpoint, 16, 16);
+    let request = Request {
+        prompt_token_ids: tokens[..1].to_vec(),
+        max_new_tokens: 99,
+        stop_token_ids: vec![511, tokens[3]],
+        ..Request::default()
+    };
+    let (generation, pieces) = run(&mut runner, &checkpoint, &request);
+    assert_eq!((generation.finish_reason, &generation.token_ids[..]), (FinishReason::Stop, &tokens[1..=3]));
+    let text = checkpoint.tokenizer().expect("a vocabulary").decode(&tokens[1..3]).expect("decodes");
+    assert_eq!((generation.text.as_str(), pieces.concat()), (text.as_str(), text.clone()));
+}
+
+fn warm(seed: u64) -> Sampling {
+    Sampling { temperature: 1.2, top_p: 0.95, seed, ..Sampling::default() }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_text_whatever_else_runs() {
+    let checkpoint = open(&models().join("qwen3"));
+    let request = |seed| Request {
+        prompt_token_ids: prompt()[..20].to_vec(),
+        max_new_tokens: 40,
+        sampling: warm(seed),
+        ..Request::default()
+    };
+    let mut quiet = runner(&checkpoint, 16, 512);
+    let (alone, _) = run(&mut quiet, &checkpoint, &request(7));
+    let mut busy = runner(&checkpoint, 3, 7);
+    for other in [1, 2] {
+        run(&mut busy, &checkpoint, &request(other));
+    }
+    let (again, _) = run(&mut busy, &checkpoint, &request(7));
+    assert_eq!(again.token_ids, alone.token_ids);
+    assert_ne!(run(&mut busy, &checkpoint, &request(8)).0.token_ids, alone.token_ids);
+    // A text that was broken off goes on as it would have.
+    let mut rest = request(7);
+    rest.prompt_token_ids.extend(&alone.token_ids[..15]);
+    rest.max_new_tokens = 25;
+    assert_eq!(run(&mut busy, &checkpoint, &rest).0.token_ids, alone.token_ids[15..]);
+}
+
+#[test]
+fn what_is_kept_is_not_run_again_and_changes_no_token() {
+    let checkpoint = open(&models().join("llama"));
+    let mut runner = runner(&checkpoint, 4, 16);
+    let free = runner.available_pages();
+    let mut kept = Kept::new(&runner);
+    let prompt = prompt();
+    // The same again, a longer one, one that parts early, and one that is a part of what is kept.
+    let other = [&prompt[..9], &[1, 2, 3]].concat();
+    let prompts = [(&prompt[..30], 0), (&prompt[..30], 29), (&prompt[..60], 30), (&other, 9), (&prompt[..5], 4)];
+    for (prompt_token_ids, cached) in prompts {
+        let request = Request {
+            prompt_token_ids: prompt_token_ids.to_vec(),
+            max_new_tokens: 6,
+            sampling: warm(3),
+            ..Request::default()
+        };
+        let next = |_: engine::generate::Step<'_>| ControlFlow::Continue(());
+        let got = generate_after(&mut runner, &mut kept, checkpoint.tokenizer(), &request, &goes_on(), next);
+        let got = got.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(got.cached_tokens, cached);
+        let (fresh, _) = run(&mut runner, &checkpoint, &request);
+        assert_eq!((got.token_ids, fresh.cached_tokens), (fresh.token_ids, 0));
+    }
+    kept.release(&mut runner).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(runner.available_pages(), free);
+}
+
+#[test]
+fn a_cancelled_or_unwanted_generation_stops_at_the_next_step_and_frees_its_pages() {
+    let checkpoint = open(&models().join("llama"));
+    let mut runner = runner(&checkpoint, 4, 16);
+    let free = runner.available_pages();
+    let request = Request { prompt_token_ids: prompt(), max_new_tokens: 50, ..Request::default() };
+    for steps in 0..3 {
+        let cancelled = AtomicBool::new(steps == 0);
+        let mut seen = 0;
+        let generation = generate(&mut runner, checkpoint.tokenizer(), &request, &cancelled, |_| {
+            seen += 1;
+            cancelled.store(seen >= steps, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        });
+        let generation = generation.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((generation.finish_reason, generation.token_ids.len()), (FinishReason::Abort, steps));
+        assert_eq!(runner.available_pages(), free);
+    }
+    let mut seen = 0;
+    let generation = generate(&mut runner, checkpoint.tokenizer(), &request, &goes_on(), |_| {
+        seen += 1;
+        ControlFlow::Break(())
+    });
+    let generation = generation.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((generation.finish_reason, generation.token_ids.len(), seen), (FinishReason::Abort, 1, 1));
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_refused_before_anything_runs() {
+    let checkpoint = open(&models().join("llama"));
+    let mut runner = runner(&checkpoint, 16, 16);
+    let base = Request { prompt_token_ids: vec![1], max_new_tokens: 1, ..Request::default() };
+    let cases = [
+        (Request { prompt_token_ids: vec![], ..base.clone() }, "the prompt is empty"),
+        (
+            Request { prompt_token_ids: vec![1; 2049], ..base.clone() },
+            "2049 tokens, more than the context length of 2048",
+        ),
+        (Request { prompt_token_ids: vec![1; 257], ..base.clone() }, "257 tokens, more than the 256 that the pages"),
+        (Request { stop: vec![String::new()], ..base.clone() }, "an empty stop string"),
+        (Request { sampling: Sampling { top_p: 0.0, ..Sampling::default() }, ..base.clone() }, "top-p 0 is not"),
+        (Request { sampling: warm(1), prompt_token_ids: vec![512], ..base.clone() }, "token id 512"),
+    ];
+    for (request, part) in cases {
+        let error = generate(&mut runner, None, &request, &goes_on(), |_| ControlFlow::Continue(()));
+        let error = error.expect_err("refused").to_string();
+        assert!(error.contains(part), "`{part}` is missing in: {error}");
+    }
+    // A prompt that fills all there is room for still gets its one token.
+    let request = Request { prompt_token_ids: vec![1; 256], max_new_tokens: 9, ..base };
+    let (generation, _) = run(&mut runner, &checkpoint, &request);
+    assert_eq!((generation.token_ids.len(), generation.finish_reason), (1, FinishReason::Length));
+}
