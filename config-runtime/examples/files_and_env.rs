@@ -179,7 +179,7 @@ mod tests {
         for line in [
             "broken.toml:3:6: copy.to: expected a path, found the integer `3`",
             "broken.toml:4:1: no setting is called `copy.skipp`; did you mean `copy.skip`?",
-            "broken.toml:6:11: transfer.timeout: expected a duration such as `250ms`, `1.5s`, `10m` or `2h`",
+            "broken.toml:6:11: transfer.timeout: expected a duration such as `250ms`, `1.5s`, `1m30s` or `2h`",
             "SYNC_COPY_FORM: no setting has this environment variable; did you mean `SYNC_COPY_FROM`?",
         ] {
             assert!(text.contains(line), "{line}\nin\n{text}");

@@ -13,6 +13,20 @@ fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     (number.is_finite() && number >= 0.0).then_some((number, &text[split..]))
 }
 
+/// The length of a unit of time, in seconds.
+fn seconds(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" => 1e-9,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return None,
+    })
+}
+
 impl Leaf for Duration {
     super::compiled_here!(Duration);
 
@@ -23,22 +37,21 @@ impl Leaf for Duration {
     }
 
     fn expected() -> String {
-        "a duration such as `250ms`, `1.5s`, `10m` or `2h`".to_owned()
+        "a duration such as `250ms`, `1.5s`, `1m30s` or `2h`".to_owned()
     }
 
     fn from_text(text: &str) -> Option<Self> {
-        let (number, unit) = number_and_unit(text)?;
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "d" => 86400.0,
-            _ => return None,
-        };
-        Self::try_from_secs_f64(number * seconds).ok()
+        let (mut rest, mut longer, mut sum) = (text, f64::INFINITY, Self::ZERO);
+        // `1m30s`: parts from long to short, so that none is there twice.
+        while !rest.is_empty() {
+            let (number, after) = number_and_unit(rest)?;
+            let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+            let (unit, tail) = after.split_at(end);
+            let length = seconds(unit).filter(|length| *length < longer)?;
+            sum = sum.checked_add(Self::try_from_secs_f64(number * length).ok()?)?;
+            (rest, longer) = (tail, length);
+        }
+        (!text.is_empty()).then_some(sum)
     }
 
     fn from_value(value: &Value) -> Option<Self> {
@@ -60,7 +73,7 @@ impl Leaf for Duration {
     }
 
     fn shape() -> Shape {
-        let pattern = r"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ns|us|ms|s|m|h|d)$";
+        let pattern = r"^(\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ns|us|ms|s|m|h|d))+$";
         Shape::Text { what: "duration", pattern: Some(pattern) }
     }
 

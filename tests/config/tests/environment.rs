@@ -103,7 +103,7 @@ fn an_empty_value_is_a_value() {
         ("APP_POOL_QUEUE", "pool.queue: expected an integer, 0 or more, found ``"),
         ("APP_POOL_WORKERS", "pool.workers: expected an integer, 0 or more, found ``"),
         ("APP_POOL_DURABLE", "pool.durable: expected `true` or `false`, found ``"),
-        ("APP_HTTP_PATIENCE", "http.patience: expected a duration such as `250ms`, `1.5s`, `10m` or `2h`, found ``"),
+        ("APP_HTTP_PATIENCE", "http.patience: expected a duration such as `250ms`, `1.5s`, `1m30s` or `2h`, found ``"),
     ] {
         assert_eq!(faults([(variable, "")]), [format!("{variable}: {expected}")]);
     }

@@ -102,7 +102,7 @@ fn a_value_may_begin_with_a_dash() {
     ] {
         assert_eq!(value(&[arg], leaf), wanted, "{arg}");
     }
-    let duration = "expected a duration such as `250ms`, `1.5s`, `10m` or `2h`";
+    let duration = "expected a duration such as `250ms`, `1.5s`, `1m30s` or `2h`";
     for (args, wanted) in [
         (["--patience", "-1s"], format!("--patience: http.patience: {duration}, found `-1s`")),
         (["--patience", "-1"], format!("--patience: http.patience: {duration}, found `-1`")),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 use std::num::NonZero;
+use std::time::Duration;
 
 use kitbag::{ByteSize, Choice, ConfigChoice, ConfigNamespaces, Fault, Leaf, Secret, Serde, Value};
 use serde::{Deserialize, Serialize};
@@ -283,4 +284,15 @@ fn faults_of_types_with_serde_say_where_and_show_no_secret() {
     refused("[io]\nby_customer = { x = { disk = {} } }", "io.by_customer: `x.disk`: missing field `folder`");
     let secret = errors("[io]\nreader = ['hunter2', 'hunter2']");
     assert!(secret.contains("io.reader: expected a secret") && !secret.contains("hunter2"), "{secret}");
+}
+
+#[test]
+fn durations_may_have_several_parts() {
+    for (text, milliseconds) in [("1m30s", 90_000), ("2h 30m", 9_000_000), ("1d2h3m4s5ms", 93_784_005), ("1.5s", 1_500)]
+    {
+        reads(text, &Value::Text(text.to_owned()), &Duration::from_millis(milliseconds));
+    }
+    // Parts out of order, the same unit twice, a part without a unit, less than nothing, more than there is.
+    let texts = ["30s1m", "1s1s", "1m30", "1m-30s", "", "1m30s ", "1d18446744073709551615s1h"];
+    refuses::<Duration>(&texts, &[Value::Integer(5)]);
 }
