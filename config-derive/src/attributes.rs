@@ -11,6 +11,29 @@ use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, Path, Token, Type,
 
 use crate::model::Policy;
 
+/// Names of a struct's attributes, for messages.
+pub(crate) const STRUCT: &[&str] = &["ns", "env", "derived", "validate", "retired"];
+
+/// Names of a field's attributes, the common ones first.
+pub(crate) const FIELD: &[&str] = &[
+    "ns",
+    "default",
+    "auto",
+    "range",
+    "hot",
+    "load_time",
+    "nested",
+    "secret",
+    "env",
+    "flag",
+    "alias",
+    "deprecated",
+    "validate",
+    "cache_key",
+    "bootstrap",
+    "resolution_only",
+];
+
 /// Attributes of the struct.
 #[derive(FromDeriveInput)]
 #[darling(attributes(config), forward_attrs(doc))]

@@ -7,12 +7,12 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Expr, Fields, Ident, LitStr, Type};
 
-use crate::attributes::{Derivation, FieldAttributes, RetiredName, StructAttributes, doc_text};
+use crate::attributes::{Derivation, FIELD, FieldAttributes, RetiredName, STRUCT, StructAttributes, doc_text};
 use crate::model::{
     Cases, Child, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Schema, Start,
 };
 use crate::names;
-use crate::recover::sound_attributes;
+use crate::recover::{listing, sound_attributes};
 
 /// Understands the struct, or says why nothing can be made of it.
 pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Schema> {
@@ -43,7 +43,7 @@ pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Sch
     let attributes = match StructAttributes::from_derive_input(&outer) {
         Ok(attributes) => attributes,
         Err(error) => {
-            errors.push(error);
+            errors.push(listing(error, "a schema", STRUCT));
             let mut part = outer.clone();
             outer.attrs = sound_attributes(&outer.attrs, |attribute| {
                 let mut part = part.clone();
@@ -110,7 +110,7 @@ impl<'a> Lowering<'a> {
         let raw = match FieldAttributes::from_field(field) {
             Ok(raw) => raw,
             Err(error) => {
-                self.errors.push(error);
+                self.errors.push(listing(error, "a setting", FIELD));
                 // The leaf itself stays, so that code that reads it does not fail as well.
                 let mut sound = field.clone();
                 sound.attrs = sound_attributes(&field.attrs, |attribute| {

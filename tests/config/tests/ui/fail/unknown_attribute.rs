@@ -6,6 +6,9 @@ struct Args {
     /// Port.
     #[config(ns = "http", defalt = 80)]
     port: u16,
+    /// Host.
+    #[config(ns = "http", help = "A host.")]
+    host: String,
 }
 
 fn main() {
