@@ -26,7 +26,8 @@ use crate::value::Value;
 /// assert!(reader.now().pool().queue() == 32);
 /// cfg.override_permanently("grow", |o| o.pool().queue(64))?;
 /// assert!(reader.now().pool().queue() == 64);
-/// assert_eq!(reader.value("pool.queue").map(|queue| queue.to_string()), Some("64".to_owned()));
+/// cfg.override_permanently("grow", |o| o.pool().queue(128))?;
+/// assert_eq!(reader.value("pool.queue").map(|queue| queue.to_string()), Some("128".to_owned()));
 /// # Ok::<(), kitbag::Errors>(())
 /// ```
 pub struct Reader<S: ConfigNamespaces> {
