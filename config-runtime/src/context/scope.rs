@@ -1,7 +1,7 @@
 //! Overrides that one thread or one future sees.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -56,6 +56,13 @@ struct Frame {
 thread_local! {
     /// Scopes in force on this thread, innermost last.
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// How many there are. Nothing of it has to be dropped with the thread, so a look at it is a load: that is all that
+    /// scopes cost a read where there are none.
+    static IN_FORCE: Cell<usize> = const { Cell::new(0) };
+}
+
+fn any_in_force() -> bool {
+    IN_FORCE.get() != 0
 }
 
 /// Numbers of scopes and of their entries. Only identity matters, so one counter serves every context.
@@ -79,6 +86,7 @@ fn enter<S: ConfigNamespaces>(state: &Arc<ScopeState<S>>) -> Option<Entry> {
         state: Box::new(Arc::clone(state)),
     };
     FRAMES.try_with(|frames| frames.borrow_mut().push(frame)).ok()?;
+    IN_FORCE.set(IN_FORCE.get() + 1);
     Some(Entry(entry))
 }
 
@@ -91,6 +99,7 @@ impl Drop for Entry {
         let removed = FRAMES.try_with(|frames| {
             let mut frames = frames.borrow_mut();
             let position = frames.iter().rposition(|frame| frame.entry == self.0);
+            IN_FORCE.set(frames.len() - usize::from(position.is_some()));
             position.map(|position| frames.remove(position))
         });
         drop(removed);
@@ -125,12 +134,24 @@ pub(super) fn layers<S: ConfigNamespaces>(inner: &Arc<Inner<S>>, current: &Epoch
 }
 
 /// The epoch that `current` gives as seen through this thread's scopes; `None` if there are none.
+#[inline]
 pub(super) fn overlaid<S: ConfigNamespaces>(
     inner: &Arc<Inner<S>>,
     current: impl FnOnce() -> Arc<Epoch<S>>,
 ) -> Option<Arc<Epoch<S>>> {
+    if !any_in_force() {
+        return None;
+    }
+    overlaid_by_these(inner, current)
+}
+
+/// Away from the usual case, in which no scope is in force.
+#[cold]
+fn overlaid_by_these<S: ConfigNamespaces>(
+    inner: &Arc<Inner<S>>,
+    current: impl FnOnce() -> Arc<Epoch<S>>,
+) -> Option<Arc<Epoch<S>>> {
     let context = address(inner);
-    // The usual case costs one look at an empty list.
     let through: Vec<u64> = FRAMES
         .try_with(|frames| {
             let frames = frames.borrow();

@@ -1,6 +1,7 @@
 //! What a setting's read costs, beside a plain struct, the usual ways to share one, and other libraries.
 //!
-//! `cargo bench -p config-tests --bench read_path`. Each figure is the median of many samples, taken in turn so that a
+//! `cargo bench -p config-tests --bench read_path`. Each figure is the median of many samples (the mean of four,
+//! each for the loop at another place), taken in turn so that a
 //! noisy moment falls on all alike, each shorter than what a scheduler gives to others; loop overhead is in all of them. Ratios that have a bar are shown beside it. Nothing
 //! fails: a time depends on the machine.
 
@@ -17,7 +18,8 @@ use figment::providers::Serialized;
 use kitbag::ConfigNamespaces;
 use serde::{Deserialize, Serialize};
 
-const SAMPLES: usize = 401;
+/// At each place of a case's loop.
+const SAMPLES: usize = 151;
 
 /// The schema under test.
 #[derive(ConfigNamespaces)]
@@ -97,16 +99,48 @@ fn slow<'a>(name: &'static str, read: impl FnMut() -> usize + 'a) -> Case<'a> {
     timed(name, 300, read)
 }
 
-/// The value read is used, as it would be in a program: it has to arrive.
 fn timed<'a>(name: &'static str, reads: u32, mut read: impl FnMut() -> usize + 'a) -> Case<'a> {
+    let mut turn = 0;
     let sample = move || {
-        let start = Instant::now();
-        for _ in 0..reads {
-            black_box(read());
+        turn = (turn + 1) % PLACEMENTS;
+        match turn {
+            0 => per_read::<0>(reads, &mut read),
+            1 => deeper(1, &mut || per_read::<1>(reads, &mut read)),
+            2 => deeper(2, &mut || per_read::<2>(reads, &mut read)),
+            _ => deeper(3, &mut || per_read::<3>(reads, &mut read)),
         }
-        start.elapsed().as_secs_f64() * 1e9 / f64::from(reads)
     };
     Case { name, sample: Box::new(sample) }
+}
+
+/// Where a loop of few instructions starts within 64 bytes can double its time, so each case is compiled at four places,
+/// the compiler aligning loops to 16 bytes.
+const PLACEMENTS: usize = 4;
+
+/// Runs something some frames further down the stack: where on it a pointer lies matters as much.
+#[inline(never)]
+fn deeper(frames: usize, run: &mut dyn FnMut() -> f64) -> f64 {
+    if frames == 0 { run() } else { black_box(deeper(black_box(frames) - 1, run)) }
+}
+
+/// Nanoseconds per read. The value read is used, as it would be in a program: it has to arrive.
+#[inline(never)]
+fn per_read<const PLACEMENT: usize>(reads: u32, read: &mut impl FnMut() -> usize) -> f64 {
+    let start = Instant::now();
+    for place in 0..PLACEMENT {
+        // 16 bytes of code or so.
+        black_box((place, PLACEMENT));
+    }
+    for _ in 0..reads {
+        black_box(read());
+    }
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(reads)
+}
+
+/// The mean of what is usual at each place: whether a loop of two cycles takes a third one is not decided by one of them.
+fn usual(samples: &[f64]) -> f64 {
+    let at = |place: usize| median(samples.iter().copied().skip(place).step_by(PLACEMENTS).collect());
+    (0..PLACEMENTS).map(at).sum::<f64>() / PLACEMENTS as f64
 }
 
 fn median(mut samples: Vec<f64>) -> f64 {
@@ -162,17 +196,17 @@ fn main() {
             black_box(&figment).extract::<Plain>().map_or(0, |plain| plain.pool.queue + usize::from(plain.http.port))
         }),
     ];
-    let mut samples = vec![Vec::with_capacity(SAMPLES); cases.len()];
-    for round in 0..=SAMPLES {
+    let mut samples = vec![Vec::with_capacity(PLACEMENTS * SAMPLES); cases.len()];
+    for round in 0..PLACEMENTS * (SAMPLES + 1) {
         for (case, samples) in cases.iter_mut().zip(&mut samples) {
             let value = (case.sample)();
-            // The first round warms caches and clocks.
-            if round > 0 {
+            // The first rounds warm caches and clocks.
+            if round >= PLACEMENTS {
                 samples.push(value);
             }
         }
     }
-    let medians: Vec<_> = samples.into_iter().map(median).collect();
+    let medians: Vec<_> = samples.iter().map(|samples| usual(samples)).collect();
     let of = |name: &str| cases.iter().position(|case| case.name == name).map_or(f64::NAN, |index| medians[index]);
     println!("{:<40} {:>9} {:>9}", "", "ns", "ratio");
     for (case, value) in cases.iter().zip(&medians) {
