@@ -184,6 +184,42 @@ fn a_vocabulary_of_scored_pieces_merges_the_best_first_and_falls_back_to_bytes()
     assert_eq!(bare.decode(&tokens).expect("decodes"), "the cat");
 }
 
+/// Files that `vocabularies/make_scored_pieces.py` made, and what `SentencePiece` makes of texts with the same pieces.
+#[test]
+fn scored_pieces_are_merged_as_by_the_library_that_made_them() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
+    for name in ["scored_pieces", "scored_pieces_bare"] {
+        let (metadata, _) =
+            engine::weights::gguf::open(&folder.join(name).with_extension("gguf")).expect("a GGUF file");
+        let tokenizer = Tokenizer::from_gguf(&metadata).unwrap_or_else(|error| panic!("{error}"));
+        let begin = tokenizer.special_token("<s>").expect("a token");
+        let cases = json(&folder.join(name).with_extension("json"));
+        let cases = cases.as_array().expect("cases");
+        assert!(cases.len() >= 200, "{}", cases.len());
+        let mut wrong = Vec::new();
+        for case in cases {
+            let tokens = ids(&case["ids"]);
+            // What a model writes is no text's tokens.
+            if let Some(text) = case["text"].as_str() {
+                let got = tokenizer.encode(text, SpecialTokens::AsWritten).expect("encodes");
+                if got != tokens {
+                    wrong.push(format!("{text:?}: {got:?}, not {tokens:?}"));
+                }
+                assert_eq!(tokenizer.encode(text, SpecialTokens::Add).expect("encodes"), [&[begin], &got[..]].concat());
+            }
+            let decoded = tokenizer.decode(&tokens).expect("decodes");
+            if decoded != case["decoded"].as_str().expect("text") {
+                wrong.push(format!("{tokens:?} is {decoded:?}, not {}", case["decoded"]));
+            }
+            let mut detokenizer = Detokenizer::new(&tokenizer);
+            let mut streamed: String = tokens.iter().map(|&id| detokenizer.push(id).expect("decodes")).collect();
+            streamed.push_str(&detokenizer.finish().expect("decodes"));
+            assert_eq!(streamed, decoded, "{name}: {tokens:?}");
+        }
+        assert!(wrong.is_empty(), "{name}: {} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    }
+}
+
 #[test]
 fn vocabularies_that_are_unknown_or_lie_are_refused_by_name() {
     let pieces = pieces();

@@ -1,6 +1,7 @@
 //! Text to tokens and back: vocabularies, chat templates, streaming.
 
 mod byte_atoms;
+mod byte_fallback;
 mod byte_level_styles;
 mod calendar;
 mod chat_template;

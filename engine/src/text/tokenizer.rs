@@ -4,8 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use tokenizers::Decoder;
+
 use super::byte_atoms::InventedAtoms;
-use super::gguf_vocabulary;
+use super::{byte_fallback, gguf_vocabulary};
 use crate::error::{Error, Result};
 use crate::weights::gguf::Metadata;
 
@@ -13,6 +15,7 @@ use crate::weights::gguf::Metadata;
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     invented: InventedAtoms,
+    falls_back_to_bytes: bool,
 }
 
 /// Whether text may stand for special tokens, and whether the tokenizer adds its own.
@@ -40,10 +43,11 @@ impl Tokenizer {
     fn from_json(json: &str) -> std::result::Result<Self, String> {
         let mut document: Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
         let invented = InventedAtoms::complete(&mut document);
+        let falls_back_to_bytes = byte_fallback::is_in(&document["decoder"]);
         let mut inner: tokenizers::Tokenizer = serde_json::from_value(document).map_err(|e| e.to_string())?;
         // A file may ask for both; here the length of a text is the caller's matter.
         inner.with_padding(None).with_truncation(None).map_err(|e| e.to_string())?;
-        Ok(Self { inner, invented })
+        Ok(Self { inner, invented, falls_back_to_bytes })
     }
 
     /// The tokens of `text`. Special tokens spelled out in it are recognised.
@@ -66,11 +70,25 @@ impl Tokenizer {
 
     /// The text of tokens, without special tokens; bytes that are not text become replacement characters.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
-        self.inner.decode(ids, true).map_err(|e| Error::Tokenizer(e.to_string()))
+        self.decode_all(ids, true)
     }
 
     /// The text of tokens with special tokens spelled out.
     pub fn decode_with_special(&self, ids: &[u32]) -> Result<String> {
-        self.inner.decode(ids, false).map_err(|e| Error::Tokenizer(e.to_string()))
+        self.decode_all(ids, false)
+    }
+
+    fn decode_all(&self, ids: &[u32], skips_special: bool) -> Result<String> {
+        let decoder = self.inner.get_decoder().filter(|_| self.falls_back_to_bytes);
+        let text = match decoder {
+            None => self.inner.decode(ids, skips_special),
+            Some(decoder) => {
+                let added = self.inner.get_added_vocabulary();
+                let tokens = ids.iter().filter_map(|&id| self.inner.id_to_token(id));
+                let tokens = tokens.filter(|token| !skips_special || !added.is_special_token(token)).collect();
+                decoder.decode(byte_fallback::separated(tokens))
+            }
+        };
+        text.map_err(|e| Error::Tokenizer(e.to_string()))
     }
 }
