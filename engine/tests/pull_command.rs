@@ -4,11 +4,12 @@ mod support;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use support::hub::{Contents, HubServer};
+use support::hub::{Asked, Contents, HubServer, ProxyServer, Trouble};
 use support::models;
 
 const NAME: &str = "some/Model-1.5";
@@ -119,10 +120,7 @@ fn a_failure_leaves_nothing_and_says_every_way_to_proceed() {
     fails("status 404", &["pull", "some/other"], Some(&hub.endpoint));
     fails("there is no file of Q4_0: it has no GGUF file", &["pull", "some/Model-1.5:q4_0"], Some(&hub.endpoint));
     let weights = "model.safetensors";
-    hub.change(|contents| contents.broken = Some(weights.into()));
-    fails("model.safetensors", &pull, Some(&hub.endpoint));
     hub.change(|contents| {
-        contents.broken = None;
         contents.files.get_mut(weights).expect("there").1 = Some(sha256(b"another"));
     });
     fails("and the hub says", &pull, Some(&hub.endpoint));
@@ -174,4 +172,401 @@ fn the_revision_is_part_of_the_question_and_of_the_place() {
     let output = engine(&["pull", NAME, "--revision", "refs/pr/1"], cache.path(), Some(&hub.endpoint));
     assert!(stdout(&output).lines().last().expect("a line").contains("refs%2Fpr%2F1"), "{}", stdout(&output));
     assert!(hub.asked()[0].contains("/revision/refs%2Fpr%2F1?"));
+}
+
+const WEIGHTS: &str = "model.safetensors";
+
+fn trouble(hub: &HubServer, trouble: Trouble) {
+    hub.change(|contents| contents.trouble = [(WEIGHTS.to_owned(), trouble)].into());
+}
+
+/// What is said when a pull ends underway.
+fn ends(hub: &HubServer, cache: &Path, flags: &[&str]) -> String {
+    let output = engine(&[&["pull", NAME], flags].concat(), cache, Some(&hub.endpoint));
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!cache.join("hub").exists(), "a part is under a final name");
+    said
+}
+
+/// Fetches what is left; the questions for the weights.
+fn goes_on(hub: &HubServer, cache: &Path) -> Vec<Asked> {
+    hub.change(|contents| contents.trouble.clear());
+    hub.questions();
+    let output = engine(&["pull", NAME, "--json"], cache, Some(&hub.endpoint));
+    let pulled: Value = serde_json::from_str(stdout(&output)).expect("an object");
+    let path = Path::new(pulled["path"].as_str().expect("a path"));
+    for name in ["config.json", "tokenizer.json", WEIGHTS] {
+        let whole = fs::read(models().join("llama").join(name)).expect("a file of the model");
+        assert!(fs::read(path.join(name)).expect("fetched") == whole, "{name} is another file");
+        let record = pulled["record"]["files"].as_array().expect("a list").iter().find(|file| file["name"] == name);
+        assert_eq!(record.expect("recorded")["sha256"], sha256(&whole), "{name}");
+    }
+    assert!(!cache.join("partial").exists(), "work was left behind");
+    hub.questions().into_iter().filter(|asked| asked.target.ends_with(WEIGHTS)).collect()
+}
+
+#[test]
+fn a_pull_that_was_cut_short_goes_on_from_there() {
+    let size = fs::metadata(models().join("llama").join(WEIGHTS)).expect("a file").len();
+    for has_tags in [false, true] {
+        let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+        hub.change(|contents| contents.has_tags = has_tags);
+        trouble(&hub, Trouble::BreakOff(5000));
+        let said = ends(&hub, cache.path(), &[]);
+        let url = format!("{}/some/Model-1.5/resolve/c0ffee/model.safetensors", hub.endpoint);
+        for part in [&url, &format!("breaks off after 5000 of {size} bytes"), "the same command goes on from there"] {
+            assert!(said.contains(part), "`{part}` is missing in: {said}");
+        }
+        // Cut short once more: what came before stays.
+        trouble(&hub, Trouble::BreakOff(700));
+        let said = ends(&hub, cache.path(), &[]);
+        assert!(said.contains(&format!("breaks off after 5700 of {size} bytes")), "{said}");
+        hub.change(|contents| contents.trouble.clear());
+        hub.questions();
+        let asked = goes_on(&hub, cache.path());
+        assert_eq!(asked.len(), 1);
+        assert_eq!(asked[0].header("range"), Some("bytes=5700-"));
+        assert_eq!(asked[0].header("if-range").is_some(), has_tags);
+    }
+}
+
+#[test]
+fn files_that_are_whole_are_not_fetched_again() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    trouble(&hub, Trouble::BreakOff(5000));
+    ends(&hub, cache.path(), &[]);
+    let before = hub.asked();
+    assert!(before.iter().any(|target| target.ends_with("/config.json")), "{before:?}");
+    trouble(&hub, Trouble::BreakOff(5000));
+    ends(&hub, cache.path(), &[]);
+    assert!(!hub.asked().iter().any(|target| target.ends_with("/config.json")));
+    // Everything has come, and the connection broke off all the same.
+    let mut whole = fs::read(models().join("llama").join(WEIGHTS)).expect("a file");
+    let part = fs::read_dir(cache.path().join("partial")).expect("a folder").next().expect("one").expect("an entry");
+    fs::write(part.path().join("parts").join(WEIGHTS), &whole).expect("written");
+    assert!(goes_on(&hub, cache.path()).is_empty());
+    // More than everything is of nothing.
+    let cache = tempfile::tempdir().expect("a folder");
+    trouble(&hub, Trouble::BreakOff(5000));
+    ends(&hub, cache.path(), &[]);
+    let part = fs::read_dir(cache.path().join("partial")).expect("a folder").next().expect("one").expect("an entry");
+    whole.push(0);
+    fs::write(part.path().join("parts").join(WEIGHTS), &whole).expect("written");
+    assert_eq!(goes_on(&hub, cache.path())[0].header("range"), None);
+}
+
+#[test]
+fn a_hub_that_has_no_parts_or_other_ones_is_asked_for_the_whole() {
+    for (trouble_then, asked) in [(Trouble::Whole, 1), (Trouble::OtherPart, 2), (Trouble::NoPart, 2)] {
+        let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+        trouble(&hub, Trouble::BreakOff(5000));
+        ends(&hub, cache.path(), &[]);
+        hub.questions();
+        trouble(&hub, trouble_then.clone());
+        let output = engine(&["pull", NAME], cache.path(), Some(&hub.endpoint));
+        let targets = hub.asked();
+        let count = targets.iter().filter(|target| target.ends_with(WEIGHTS)).count();
+        assert_eq!(count, asked, "{targets:?}");
+        if matches!(trouble_then, Trouble::NoPart) {
+            // It has no whole, either.
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains("status 416"), "{said}");
+            continue;
+        }
+        let path = stdout(&output).lines().last().expect("a line");
+        let whole = fs::read(models().join("llama").join(WEIGHTS)).expect("a file");
+        assert!(fs::read(Path::new(path).join(WEIGHTS)).expect("fetched") == whole);
+    }
+}
+
+#[test]
+fn what_changed_meanwhile_is_fetched_anew() {
+    // The model has another commit now, or the same commit's file another content.
+    for commit in ["decade", "c0ffee"] {
+        let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+        let without_hash = |contents: &mut Contents| contents.files.get_mut(WEIGHTS).expect("there").1 = None;
+        hub.change(|contents| {
+            contents.has_tags = true;
+            without_hash(contents);
+        });
+        trouble(&hub, Trouble::BreakOff(5000));
+        ends(&hub, cache.path(), &[]);
+        hub.questions();
+        let other = vec![7; 9000];
+        hub.change(|contents| {
+            contents.commit = commit.into();
+            contents.trouble.clear();
+            contents.files.insert(WEIGHTS.into(), (other.clone(), None));
+        });
+        let output = engine(&["pull", NAME], cache.path(), Some(&hub.endpoint));
+        let path = Path::new(stdout(&output).lines().last().expect("a line"));
+        assert!(fs::read(path.join(WEIGHTS)).expect("fetched") == other, "two contents were mixed");
+        let asked: Vec<_> = hub.questions().into_iter().filter(|asked| asked.target.ends_with(WEIGHTS)).collect();
+        assert_eq!(asked[0].header("if-range").is_some(), commit == "c0ffee", "{asked:?}");
+    }
+}
+
+#[test]
+fn a_hub_that_sends_nothing_more_is_given_up_and_what_came_is_kept() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    let size = fs::metadata(models().join("llama").join(WEIGHTS)).expect("a file").len();
+    trouble(&hub, Trouble::Stall(5000));
+    let said = ends(&hub, cache.path(), &["--hub-stall-timeout", "200ms"]);
+    for part in [
+        &format!("{}/some/Model-1.5/resolve/c0ffee/model.safetensors breaks off", hub.endpoint),
+        &format!("after 5000 of {size} bytes: nothing came for 0.2 s (--hub-stall-timeout)"),
+        "the same command goes on from there",
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    assert_eq!(goes_on(&hub, cache.path())[0].header("range"), Some("bytes=5000-"));
+    // Who accepts a connection and says nothing at all is given up, too.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let endpoint = format!("http://{}", silent.local_addr().expect("an address"));
+    let empty = tempfile::tempdir().expect("a folder");
+    let output = engine(&["pull", NAME, "--hub-stall-timeout", "200ms"], empty.path(), Some(&endpoint));
+    let said = refusal(&output, empty.path());
+    assert!(said.contains("nothing came for 0.2 s"), "{said}");
+}
+
+#[test]
+fn an_answer_that_is_no_file_is_told_with_what_the_hub_asks_for() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    let table = [
+        ("429 Too Many Requests", "retry-after: 7\r\n", "status 429 and asks to wait 7 s; what has come is kept"),
+        (
+            "503 Service Unavailable",
+            "retry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\n",
+            "status 503 and asks to wait until Wed, 21 Oct 2026 07:28:00 GMT; what",
+        ),
+        ("500 Internal Server Error", "", "status 500; what has come is kept"),
+        ("418 I'm a teapot", "", "status 418\n"),
+        ("404 Not Found", "", "no such model, revision or file (status 404)\n"),
+        ("206 Partial Content", "", "status 206\n"),
+    ];
+    for (status, headers, part) in table {
+        trouble(&hub, Trouble::Status(status, headers));
+        let said = ends(&hub, cache.path(), &[]);
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+        // What helps nobody is not kept.
+        assert_eq!(cache.path().join("partial").exists(), said.contains("is kept"), "{said}");
+    }
+}
+
+#[test]
+fn a_length_that_is_a_lie_is_told() {
+    let size = fs::metadata(models().join("llama").join(WEIGHTS)).expect("a file").len();
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    trouble(&hub, Trouble::Length(9_000_000));
+    let said = ends(&hub, cache.path(), &[]);
+    assert!(said.contains(&format!("breaks off after {size} of {size} bytes")), "{said}");
+    goes_on(&hub, cache.path());
+    let cache = tempfile::tempdir().expect("a folder");
+    trouble(&hub, Trouble::Length(10));
+    let said = ends(&hub, cache.path(), &[]);
+    assert!(said.contains(&format!("model.safetensors has 10 bytes, and the hub says {size}")), "{said}");
+    assert!(!cache.path().join("partial").exists());
+    // It says less in its list, and sends more.
+    hub.change(|contents| {
+        contents.trouble.clear();
+        contents.listed_size = Some(10);
+    });
+    let said = ends(&hub, cache.path(), &[]);
+    assert!(said.contains("has more than the 10 bytes that the hub says"), "{said}");
+    assert!(!cache.path().join("partial").exists());
+}
+
+#[test]
+fn a_file_that_is_elsewhere_is_fetched_from_there_in_parts_too() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    hub.change(|contents| contents.token = Some("hunter2".into()));
+    let token = ["--hub-token", "hunter2"];
+    trouble(&hub, Trouble::BreakOff(5000));
+    ends(&hub, cache.path(), &token);
+    hub.questions();
+    // The same hub wants the token at its other address, too.
+    trouble(&hub, Trouble::Elsewhere(format!("/elsewhere/{WEIGHTS}")));
+    stdout(&engine(&[&["pull", NAME], &token[..]].concat(), cache.path(), Some(&hub.endpoint)));
+    let asked: Vec<_> = hub.questions().into_iter().filter(|asked| asked.target.ends_with(WEIGHTS)).collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked.iter().all(|asked| asked.header("range") == Some("bytes=5000-")), "{asked:?}");
+
+    // Another host gets no token.
+    let other = HubServer::start(Contents { repository: NAME.into(), commit: "c0ffee".into(), ..Contents::default() });
+    let body = fs::read(models().join("llama").join(WEIGHTS)).expect("a file");
+    other.change(|contents| _ = contents.files.insert(WEIGHTS.into(), (body, None)));
+    let there = other.endpoint.replace("127.0.0.1", "localhost");
+    trouble(&hub, Trouble::Elsewhere(format!("{there}/elsewhere/{WEIGHTS}")));
+    let cache = tempfile::tempdir().expect("a folder");
+    stdout(&engine(&[&["pull", NAME], &token[..]].concat(), cache.path(), Some(&hub.endpoint)));
+    assert_eq!(other.questions()[0].header("authorization"), None);
+
+    // A circle ends.
+    trouble(&hub, Trouble::Elsewhere(format!("/{NAME}/resolve/c0ffee/{WEIGHTS}")));
+    let cache = tempfile::tempdir().expect("a folder");
+    let said = ends(&hub, cache.path(), &token);
+    assert!(said.contains("too many redirects"), "{said}");
+}
+
+#[test]
+fn a_commit_that_is_a_path_stays_within_the_cache() {
+    let (hub, folder) = (hub(), tempfile::tempdir().expect("a folder"));
+    let cache = folder.path().join("cache");
+    hub.change(|contents| contents.commit = "../../../escaped".into());
+    let output = engine(&["pull", NAME, "--revision", "../../.."], &cache, Some(&hub.endpoint));
+    assert!(!output.stderr.is_empty() || output.status.success());
+    let names: Vec<_> =
+        fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert!(names.iter().all(|name| name == "cache"), "{names:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_full_leaves_nothing_under_a_final_name() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    // No file may have more than 8 blocks of 512 bytes; the signal of that is ignored, so that writing fails.
+    let output = Command::new("/bin/sh")
+        .env_clear()
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_engine"), "pull", NAME])
+        .arg("--cache-dir")
+        .arg(cache.path())
+        .env("HF_ENDPOINT", &hub.endpoint)
+        .output()
+        .expect("the shell runs");
+    let said = refusal(&output, cache.path());
+    assert!(said.contains("cannot write ") && said.contains("File too large"), "{said}");
+}
+
+#[test]
+fn a_hub_may_speak_tls_and_has_to_be_one_that_is_trusted() {
+    let plain = hub();
+    let mut contents = Contents::default();
+    plain.change(|there| contents = there.clone());
+    let (hub, cache) = (HubServer::start_tls(contents), tempfile::tempdir().expect("a folder"));
+    let said = refusal(&engine(&["pull", NAME], cache.path(), Some(&hub.endpoint)), cache.path());
+    assert!(said.contains("certificate") && said.contains("--hub-ca-file"), "{said}");
+    let authority = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/authority.pem");
+    let authority = authority.to_str().expect("text");
+    let flags = ["pull", NAME, "--hub-ca-file", authority];
+    // Cut short, and gone on with.
+    hub.change(|contents| contents.trouble = [(WEIGHTS.to_owned(), Trouble::BreakOff(5000))].into());
+    let output = engine(&flags, cache.path(), Some(&hub.endpoint));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("breaks off after 5000 of "), "{said}");
+    hub.change(|contents| contents.trouble.clear());
+    hub.questions();
+    stdout(&engine(&flags, cache.path(), Some(&hub.endpoint)));
+    let asked = hub.questions().into_iter().find(|asked| asked.target.ends_with(WEIGHTS)).expect("asked for");
+    assert_eq!(asked.header("range"), Some("bytes=5000-"));
+    // A name that the certificate has not.
+    let other = hub.endpoint.replace("127.0.0.1", "127.0.0.2");
+    let empty = tempfile::tempdir().expect("a folder");
+    let said = refusal(&engine(&flags, empty.path(), Some(&other)), empty.path());
+    assert!(said.contains(&other), "{said}");
+}
+
+#[test]
+fn a_hub_may_be_behind_a_proxy() {
+    let plain = hub();
+    let mut contents = Contents::default();
+    plain.change(|there| contents = there.clone());
+    let (secure, proxy) = (HubServer::start_tls(contents), ProxyServer::start());
+    let authority = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/authority.pem");
+    let trusting = ["pull", NAME, "--hub-ca-file", authority.to_str().expect("text")];
+    let address = format!("http://user:hunter2@{}", proxy.address);
+    for hub in [&plain, &secure] {
+        let cache = tempfile::tempdir().expect("a folder");
+        let flags = [&trusting[..], &["--hub-proxy", &address]].concat();
+        stdout(&engine(&flags, cache.path(), Some(&hub.endpoint)));
+        let asked = proxy.questions();
+        let host = hub.endpoint.split("://").nth(1).expect("an address");
+        assert!(!asked.is_empty() && asked.iter().all(|asked| asked.target == host), "{asked:?}");
+        // The words "user:hunter2" in base 64.
+        assert_eq!(asked[0].header("proxy-authorization"), Some("Basic dXNlcjpodW50ZXIy"));
+        // A host that needs no proxy gets none.
+        let cache = tempfile::tempdir().expect("a folder");
+        let flags = [&flags[..], &["--hub-no-proxy", "example.org,127.0.0.1"]].concat();
+        stdout(&engine(&flags, cache.path(), Some(&hub.endpoint)));
+        assert!(proxy.questions().is_empty());
+    }
+    // The variables that other programs know.
+    let with_variables = |no_proxy: &str| {
+        let cache = tempfile::tempdir().expect("a folder");
+        let output = Command::new(env!("CARGO_BIN_EXE_engine"))
+            .env_clear()
+            .envs([("HF_ENDPOINT", secure.endpoint.as_str()), ("HTTPS_PROXY", &address), ("NO_PROXY", no_proxy)])
+            .env("SSL_CERT_FILE", &authority)
+            .args(["pull", NAME, "--cache-dir"])
+            .arg(cache.path())
+            .output()
+            .expect("runs");
+        stdout(&output);
+        proxy.questions().len()
+    };
+    assert!(with_variables("") > 0);
+    assert_eq!(with_variables("*"), 0);
+    // One that is gone is told without what it is called.
+    let cache = tempfile::tempdir().expect("a folder");
+    let nobody = "http://user:hunter2@127.0.0.1:9";
+    let output = engine(&["pull", NAME, "--hub-proxy", nobody], cache.path(), Some(&plain.endpoint));
+    let said = refusal(&output, cache.path());
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn a_proxy_and_certificates_that_are_not_needed_are_not_looked_at() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    let wrong = ["--hub-proxy", "socks5://somewhere", "--hub-ca-file", "/no/such/file"];
+    let run = |model: &str| {
+        engine(&[&["generate", "--model-path", model], PROMPT, &wrong[..]].concat(), cache.path(), Some(&hub.endpoint))
+    };
+    stdout(&run(models().join("llama").to_str().expect("text")));
+    assert!(refusal(&run(NAME), cache.path()).contains("/no/such/file"));
+}
+
+/// Waits for what comes as soon as the machine gets to it.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("waited in vain for {what}");
+}
+
+fn start(cache: &Path, endpoint: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_engine"))
+        .env_clear()
+        .env("HF_ENDPOINT", endpoint)
+        .args(["pull", NAME, "--cache-dir"])
+        .arg(cache)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts")
+}
+
+#[test]
+fn a_pull_that_is_killed_is_gone_on_with() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    trouble(&hub, Trouble::Stall(5000));
+    let mut child = start(cache.path(), &hub.endpoint);
+    let part = cache.path().join("partial/some%2FModel-1.5%40main/parts").join(WEIGHTS);
+    until("5000 bytes", || fs::metadata(&part).is_ok_and(|metadata| metadata.len() == 5000));
+    child.kill().expect("killed");
+    child.wait().expect("ends");
+    assert!(!cache.path().join("hub").exists());
+    assert_eq!(goes_on(&hub, cache.path())[0].header("range"), Some("bytes=5000-"));
+}
+
+#[test]
+fn two_that_pull_the_same_fetch_it_once() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    let both = [(); 2].map(|()| start(cache.path(), &hub.endpoint));
+    let outputs = both.map(|child| child.wait_with_output().expect("ends"));
+    assert_eq!(stdout(&outputs[0]), stdout(&outputs[1]));
+    let targets = hub.asked();
+    assert_eq!(targets.iter().filter(|target| target.ends_with(WEIGHTS)).count(), 1, "{targets:?}");
 }

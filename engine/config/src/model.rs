@@ -1,6 +1,7 @@
 //! `model`: which model, and how it is read.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kitbag::{ConfigChoice, ConfigNamespaces, Secret};
 
@@ -30,6 +31,18 @@ pub struct Model {
     /// What opens models of the hub that are not open to all.
     #[config(env = "HF_TOKEN", secret)]
     pub hub_token: Option<Secret<String>>,
+    /// The HTTP proxy that the hub is asked through, `http://USER:PASSWORD@HOST:PORT`; none unless set.
+    #[config(env = "HTTPS_PROXY", secret)]
+    pub hub_proxy: Option<Secret<String>>,
+    /// Hosts that are asked without the proxy: `host`, `.domain` for all hosts within it, or `*` for all.
+    #[config(env = "NO_PROXY", default = vec![])]
+    pub hub_no_proxy: Vec<String>,
+    /// Certificates in PEM form that are trusted for the hub, instead of those that are built in.
+    #[config(env = "SSL_CERT_FILE")]
+    pub hub_ca_file: Option<PathBuf>,
+    /// How long the hub may send nothing before a fetch ends.
+    #[config(default = Duration::from_secs(30), range = Duration::from_millis(1)..=Duration::from_hours(1))]
+    pub hub_stall_timeout: Duration,
     /// The branch, tag or commit of a model of the hub.
     #[config(default = "main")]
     pub revision: String,

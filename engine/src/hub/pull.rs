@@ -1,16 +1,15 @@
 //! Fetching a model: whole, checked and recorded, or not at all.
 
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::client::{Hub, ListedFile, Listing};
+use super::client::{Hub, ListedFile, Listing, Problem, escaped};
 use super::name::ModelName;
+use super::staging::Staging;
+use super::transfer::{Begin, Open, Wanted, open, transfer};
 use crate::error::{Error, Result};
 
 /// The file that says what was fetched; a folder that has it has everything in it.
@@ -67,10 +66,10 @@ pub fn cached(cache_dir: &Path, name: &ModelName, revision: &str) -> Option<(Pat
 /// Fetches a model into `cache_dir`, unless what is there is what the hub has.
 ///
 /// Progress is shown on standard error when that is a terminal. The model appears when all its files are there and every
-/// hash that the hub knows is right; a failure leaves nothing behind.
+/// hash that the hub knows is right. What came before a connection broke off is kept apart, and the next fetch goes on
+/// from it; any other failure leaves nothing behind.
 pub fn pull(hub: Option<&Hub>, cache_dir: &Path, name: &ModelName, revision: &str) -> Result<(PathBuf, Record)> {
-    let create = |path: &Path| File::create(path).map(|file| Box::new(file) as Box<dyn Write>);
-    pull_with(hub, cache_dir, name, revision, &create)
+    pull_with(hub, cache_dir, name, revision, &open)
         .map_err(|problem| Error::Pull(ways_out(&problem, cache_dir, name, revision)))
 }
 
@@ -87,47 +86,51 @@ fn ways_out(problem: &str, cache_dir: &Path, name: &ModelName, revision: &str) -
     )
 }
 
-type Create<'a> = &'a dyn Fn(&Path) -> io::Result<Box<dyn Write>>;
-
 fn pull_with(
     hub: Option<&Hub>,
     cache_dir: &Path,
     name: &ModelName,
     revision: &str,
-    create: Create<'_>,
+    open: Open<'_>,
 ) -> std::result::Result<(PathBuf, Record), String> {
     let hub = hub.ok_or("no hub is set")?;
-    let Listing { commit, files } = hub.listing(&name.repository, revision)?;
-    if let Some((path, record)) = cached(cache_dir, name, revision).filter(|(_, record)| record.commit == commit) {
-        return Ok((path, record));
+    let Listing { commit, files } = hub.listing(&name.repository, revision).map_err(Problem::into_text)?;
+    let as_cached = || cached(cache_dir, name, revision).filter(|(_, record)| record.commit == commit);
+    if let Some(there) = as_cached() {
+        return Ok(there);
     }
     let wanted = chosen(&files, name.quantisation.as_deref())?;
-
+    let key = escaped(&format!("{name}@{revision}"));
+    let staging = Staging::enter(cache_dir, &key)?;
+    // Another process may have fetched it while this one waited.
+    if let Some(there) = as_cached() {
+        return Ok(there);
+    }
     let cannot = |path: &Path, error: io::Error| format!("cannot write to {}: {error}", path.display());
-    fs::create_dir_all(cache_dir).map_err(|error| cannot(cache_dir, error))?;
-    // Beside its final place, so that the last step is a rename within one file system.
-    let work = tempfile::Builder::new().prefix(".pull-").tempdir_in(cache_dir).map_err(|e| cannot(cache_dir, e))?;
-    let staged = work.path().join("new");
-    fs::create_dir(&staged).map_err(|error| cannot(&staged, error))?;
+    let parts = staging.parts();
+    staging.keep_if(&commit).map_err(|error| cannot(&parts, error))?;
     let mut record = Record {
         repository: name.repository.clone(),
         revision: revision.to_owned(),
-        commit,
+        commit: commit.clone(),
         files: Vec::with_capacity(wanted.len()),
     };
     for file in wanted {
-        record.files.push(fetch(hub, &record, file, &staged, create)?);
+        let (size, sha256) = (file.size, file.sha256());
+        let asked = Wanted { repository: &name.repository, commit: &commit, name: &file.name, size, sha256 };
+        record.files.push(transfer(hub, &asked, &staging, open).map_err(|problem| settled(problem, &staging))?);
     }
+    let staged = staging.files();
     let text = serde_json::to_string_pretty(&record).map_err(|error| error.to_string())?;
     let record_path = staged.join(RECORD);
-    create(&record_path)
+    open(&record_path, Begin::Anew)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.flush()))
-        .map_err(|error| cannot(&record_path, error))?;
+        .map_err(|error| settled(Problem::Lasting(cannot(&record_path, error)), &staging))?;
 
     let folder = folder_of(cache_dir, name, revision);
     let parent = folder.parent().unwrap_or(cache_dir);
     fs::create_dir_all(parent).map_err(|error| cannot(parent, error))?;
-    let old = work.path().join("old");
+    let old = staging.replaced();
     if folder.exists() {
         fs::rename(&folder, &old).map_err(|error| cannot(&folder, error))?;
     }
@@ -136,7 +139,21 @@ fn pull_with(
         let _ = fs::rename(&old, &folder);
         return Err(cannot(&folder, error));
     }
+    // Of files that belong to nothing now.
+    let _ = staging.clear();
     cached(cache_dir, name, revision).ok_or_else(|| format!("{} has no record", folder.display()))
+}
+
+/// Says what a user does about a problem, after forgetting what is of no use any more.
+fn settled(problem: Problem, staging: &Staging) -> String {
+    match problem {
+        Problem::Passing(said) => format!("{said}; what has come is kept, and the same command goes on from there"),
+        Problem::Lasting(said) => {
+            // The problem counts; what cannot be removed is cleared by the next fetch.
+            let _ = staging.clear();
+            said
+        }
+    }
 }
 
 fn is_gguf(name: &str) -> bool {
@@ -183,79 +200,22 @@ fn chosen<'a>(files: &'a [ListedFile], quantisation: Option<&str>) -> std::resul
     }
 }
 
-/// Fetches the file called `file` of the main branch into `folder`; whoever asks knows how to check it.
-pub(crate) fn pull_file(hub: &Hub, repository: &str, file: &str, folder: &Path) -> std::result::Result<(), String> {
-    let create = |path: &Path| File::create(path).map(|file| Box::new(file) as Box<dyn Write>);
-    transfer(hub, (repository, "main", file), None, folder, &create).map(drop)
-}
-
-/// Fetches one file and checks it.
-fn fetch(
+/// Fetches the file called `file` of the main branch into a staging folder; whoever asks knows how to check it.
+pub(crate) fn pull_file(
     hub: &Hub,
-    record: &Record,
-    file: &ListedFile,
-    folder: &Path,
-    create: Create<'_>,
-) -> std::result::Result<PulledFile, String> {
-    let name = &file.name;
-    let place = (record.repository.as_str(), record.commit.as_str(), name.as_str());
-    let (bytes, sha256) = transfer(hub, place, file.size, folder, create)?;
-    if let Some(size) = file.size.filter(|&size| size != bytes) {
-        return Err(format!("{name} has {bytes} bytes, and the hub says {size}"));
-    }
-    if let Some(wanted) = file.sha256().filter(|wanted| !wanted.eq_ignore_ascii_case(&sha256)) {
-        return Err(format!("{name} has the SHA-256 {sha256}, and the hub says {wanted}"));
-    }
-    Ok(PulledFile { name: name.clone(), bytes, sha256 })
-}
-
-/// Copies a file of a repository at a commit into `folder`; its length and SHA-256.
-fn transfer(
-    hub: &Hub,
-    (repository, commit, name): (&str, &str, &str),
-    size: Option<u64>,
-    folder: &Path,
-    create: Create<'_>,
-) -> std::result::Result<(u64, String), String> {
-    let mut download = hub.download(repository, commit, name)?;
-    let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}")
-        .map_err(|error| error.to_string())?;
-    let bar = ProgressBar::new(size.or(download.length).unwrap_or(0)).with_style(style);
-    bar.set_message(name.to_owned());
-    let path = folder.join(name);
-    let write = |error: io::Error| format!("cannot write {name} to {}: {error}", folder.display());
-    let mut out = create(&path).map_err(write)?;
-    let mut hasher = Sha256::new();
-    let mut bytes = 0;
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        let read =
-            download.reader.read(&mut buffer).map_err(|error| format!("the hub breaks off in {name}: {error}"))?;
-        if read == 0 {
-            break;
-        }
-        hasher.update(&buffer[..read]);
-        out.write_all(&buffer[..read]).map_err(write)?;
-        bytes += read as u64;
-        bar.inc(read as u64);
-    }
-    out.flush().map_err(write)?;
-    bar.finish_and_clear();
-    Ok((bytes, hexadecimal(&hasher.finalize())))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let mut digits = String::new();
-    for byte in bytes {
-        // Writing to memory does not fail.
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
+    repository: &str,
+    file: &str,
+    staging: &Staging,
+) -> std::result::Result<PathBuf, String> {
+    let wanted = Wanted { repository, commit: "main", name: file, size: None, sha256: None };
+    transfer(hub, &wanted, staging, &open).map_err(|problem| settled(problem, staging))?;
+    Ok(staging.files().join(file))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::Connection;
     use crate::hub_server::{Contents, HubServer};
 
     /// Takes some bytes, and then says that the disk is full.
@@ -282,23 +242,23 @@ mod tests {
         let files = [("a.gguf".to_owned(), (vec![7; 1000], None))].into();
         let contents = Contents { repository: "a/b".into(), commit: "1".into(), files, ..Contents::default() };
         let server = HubServer::start(contents);
-        let hub = Hub::new(&server.endpoint, None);
+        let hub = Hub::new(&server.endpoint, None, Connection::default());
         let name = ModelName::parse("a/b").expect("a name");
         let cache = tempfile::tempdir().expect("a folder");
         for room in [0, 999] {
-            let create = |path: &Path| -> io::Result<Box<dyn Write>> {
-                File::create(path)?;
+            let open = |path: &Path, begin| -> io::Result<Box<dyn Write>> {
+                open(path, begin)?;
                 Ok(Box::new(Full(room)))
             };
-            let problem = pull_with(Some(&hub), cache.path(), &name, "main", &create).expect_err("no room");
+            let problem = pull_with(Some(&hub), cache.path(), &name, "main", &open).expect_err("no room");
             assert!(problem.starts_with("cannot write a.gguf to "), "{problem}");
             assert_eq!(fs::read_dir(cache.path()).expect("the cache").count(), 0);
         }
-        let create = |path: &Path| -> io::Result<Box<dyn Write>> {
+        let open = |path: &Path, begin| -> io::Result<Box<dyn Write>> {
             let is_record = path.ends_with(RECORD);
-            if is_record { Ok(Box::new(Full(10))) } else { Ok(Box::new(File::create(path)?)) }
+            if is_record { Ok(Box::new(Full(10))) } else { open(path, begin) }
         };
-        let problem = pull_with(Some(&hub), cache.path(), &name, "main", &create).expect_err("no room");
+        let problem = pull_with(Some(&hub), cache.path(), &name, "main", &open).expect_err("no room");
         assert!(problem.contains(RECORD), "{problem}");
         assert_eq!(fs::read_dir(cache.path()).expect("the cache").count(), 0);
         let (path, record) = pull(Some(&hub), cache.path(), &name, "main").expect("there is room");
