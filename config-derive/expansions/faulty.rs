@@ -1,6 +1,9 @@
 ::core::compile_error! {
     "Unknown field: `defalt`. Did you mean `default`?"
 }
+#[doc(hidden)]
+#[allow(dead_code, non_upper_case_globals)]
+const PoolBag_of_two_schemas__put_each_into_a_module_of_its_own: () = ();
 ///Namespace `pool` under a recorder: every read is noted.
 #[allow(dead_code)]
 struct PoolRecording<'a> {
@@ -72,7 +75,6 @@ impl ::kitbag::Bag for PoolBag {
                 cache_key: true,
                 resolution_only: false,
                 bootstrap: false,
-                secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>(),
             },
         ],

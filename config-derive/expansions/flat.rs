@@ -1,3 +1,6 @@
+#[doc(hidden)]
+#[allow(dead_code, non_upper_case_globals)]
+const PoolBag_of_two_schemas__put_each_into_a_module_of_its_own: () = ();
 ///Namespace `pool` under a recorder: every read is noted.
 #[allow(dead_code)]
 struct PoolRecording<'a> {
@@ -115,7 +118,6 @@ impl ::kitbag::Bag for PoolBag {
                 cache_key: true,
                 resolution_only: false,
                 bootstrap: false,
-                secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>(),
             },
             ::kitbag::LeafInfo {
@@ -137,13 +139,14 @@ impl ::kitbag::Bag for PoolBag {
                 cache_key: true,
                 resolution_only: false,
                 bootstrap: false,
-                secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>()
                     .ranging({
                         fn __kitbag_range(
-                            value: ::core::option::Option<&::kitbag::__private::Erased>,
+                            __kitbag_value: ::core::option::Option<
+                                &::kitbag::__private::Erased,
+                            >,
                         ) -> ::core::option::Option<::std::string::String> {
-                            ::kitbag::__private::range::<usize>(value, &(1..=4096))
+                            ::kitbag::__private::range::<usize>(__kitbag_value, 1..=4096)
                         }
                         __kitbag_range
                     }),
@@ -209,7 +212,6 @@ impl ::kitbag::Bag for PoolBag {
                 cache_key: true,
                 resolution_only: false,
                 bootstrap: false,
-                secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<usize>(),
             },
         ],
@@ -458,6 +460,15 @@ impl ::kitbag::ConfigNamespaces for Args {
         let _ = &self.queue;
     }
 }
+const _: () = {
+    const INFO: ::kitbag::NamespaceInfo = <Args as ::kitbag::ConfigNamespaces>::SCHEMA;
+    const FOUND: ::kitbag::__private::Message = ::kitbag::__private::whole_schema::<
+        { 2 * INFO.len() + 1 },
+    >(&INFO, <Args as ::kitbag::ConfigNamespaces>::ENV_PREFIX);
+    if let ::core::option::Option::Some(text) = FOUND.text() {
+        ::core::panic!("{}", text);
+    }
+};
 #[cfg(test)]
 #[automatically_derived]
 #[allow(non_snake_case)]

@@ -1,3 +1,6 @@
+#[doc(hidden)]
+#[allow(dead_code, non_upper_case_globals)]
+const ExecBag_of_two_schemas__put_each_into_a_module_of_its_own: () = ();
 ///Namespace `exec` under a recorder: every read is noted.
 #[allow(dead_code)]
 pub struct ExecRecording<'a> {
@@ -88,7 +91,6 @@ impl ::kitbag::Bag for ExecBag {
                 cache_key: true,
                 resolution_only: false,
                 bootstrap: false,
-                secret: false,
                 ops: ::kitbag::__private::LeafOps::of::<String>(),
             },
         ],

@@ -8,7 +8,7 @@ use proc_macro2::Span;
 use syn::Type;
 
 use crate::model::{Child, Class, Function, Leaf, Namespace, Schema, Start};
-use crate::names;
+use crate::{names, secrecy};
 
 /// Flags that every program has.
 const TAKEN_FLAGS: [&str; 4] = ["config", "help", "profile", "version"];
@@ -219,14 +219,36 @@ fn unknown_inputs(schema: &Schema, leaves: &[&Leaf], errors: &mut Accumulator) {
         if known || nested.iter().any(|prefix| path.starts_with(prefix.as_str())) {
             continue;
         }
-        let nearest = leaves
-            .iter()
-            .map(|leaf| (strsim::jaro_winkler(path, &leaf.path), leaf.path.as_str()))
-            .filter(|(similarity, _)| *similarity >= 0.8)
-            .max_by(|a, b| a.0.total_cmp(&b.0));
-        let hint = nearest.map(|(_, path)| format!("; did you mean `{path}`?")).unwrap_or_default();
+        let hint = meant(schema, path, leaves).map(|hint| format!("; {hint}")).unwrap_or_default();
         fault(errors, span, format!("no setting is called `{path}`{hint}"));
     }
+}
+
+/// What was probably meant by a path that no leaf has, as it is to be written.
+fn meant(schema: &Schema, path: &str, leaves: &[&Leaf]) -> Option<String> {
+    let own = &schema.tree.path;
+    let written = |path: &str| path.strip_prefix(own.as_str()).unwrap_or(path).trim_start_matches('.').to_owned();
+    let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    // The name is right and its namespace is missing or wrong.
+    let same_name: Vec<_> = leaves
+        .iter()
+        .filter(|leaf| name(&leaf.path) == name(path))
+        .map(|leaf| format!("`{}`", written(&leaf.path)))
+        .collect();
+    if !same_name.is_empty() {
+        return Some(format!("did you mean {}?", same_name.join(" or ")));
+    }
+    let nearest = leaves
+        .iter()
+        .map(|leaf| (strsim::jaro_winkler(path, &leaf.path), leaf))
+        .filter(|(similarity, _)| *similarity >= 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((_, leaf)) = nearest {
+        return Some(format!("did you mean `{}`?", written(&leaf.path)));
+    }
+    // It may be a leaf of a nested struct, which only the compiler knows.
+    let is_bare = schema.is_root() && !path.contains('.');
+    is_bare.then(|| format!("a setting is named with its namespace: `namespace.{path}`"))
 }
 
 /// A value that follows from others cannot be given.
@@ -274,9 +296,10 @@ fn hot_source<'a>(leaves: &[&'a Leaf], path: &str, trail: &mut Vec<&'a str>) -> 
     }
 }
 
-/// What follows from a secret is shown like any other value, unless its type says that it is secret too.
+/// What follows from a secret is shown like any other value, unless its type says that it is secret too. Types that
+/// the derive cannot see through are left to the check of the whole schema.
 fn bared_secrets(leaves: &[&Leaf], errors: &mut Accumulator) {
-    for leaf in leaves.iter().filter(|leaf| !crate::lower::is_secret(&leaf.ty)) {
+    for leaf in leaves.iter().filter(|leaf| secrecy::is_plain(&leaf.ty)) {
         let Start::Computed(function) = &leaf.start else { continue };
         for (path, span) in function.leaf_paths() {
             if leaves.iter().any(|input| input.path == path && input.secret) {
@@ -290,18 +313,37 @@ fn bared_secrets(leaves: &[&Leaf], errors: &mut Accumulator) {
     }
 }
 
-/// `Pool` with a namespace `pool` would emit two types called `PoolSetters`. Nothing can be emitted then.
+/// `Pool` with a namespace `pool` would emit two types called `PoolSetters`, `a.b` beside `a_b` two called `ABBag`.
+/// Nothing can be emitted then.
 pub(crate) fn type_names_clash(schema: &Schema, errors: &mut Accumulator) -> bool {
-    fn any_called(namespace: &Namespace, bag: &str) -> bool {
-        namespace.children.iter().any(|child| match child {
-            Child::Inline(inline) => names::bag(&inline.path) == bag || any_called(inline, bag),
-            Child::Nested { .. } => false,
-        })
+    fn collect<'a>(namespace: &'a Namespace, namespaces: &mut Vec<&'a Namespace>) {
+        for child in &namespace.children {
+            if let Child::Inline(inline) = child {
+                namespaces.push(inline);
+                collect(inline, namespaces);
+            }
+        }
     }
-    let clash = schema.is_root() && any_called(&schema.tree, &format!("{}Bag", schema.ident));
-    if clash {
-        let text = format!("a schema and its namespace cannot both be called `{}`; rename one", schema.ident);
-        fault(errors, schema.ident.span(), text);
+    let mut namespaces = Vec::new();
+    collect(&schema.tree, &mut namespaces);
+    let mut clash = false;
+    let mut seen = HashMap::new();
+    for namespace in namespaces {
+        let bag = names::bag(&namespace.path);
+        if schema.is_root() && bag == format!("{}Bag", schema.ident) {
+            let text = format!("a schema and its namespace cannot both be called `{}`; rename one", schema.ident);
+            fault(errors, schema.ident.span(), text);
+            clash = true;
+        }
+        if let Some(other) = seen.insert(bag.clone(), &namespace.path) {
+            let text = format!(
+                "namespaces `{other}` and `{}` would both have a type `{bag}`, since names of types have neither dots \
+                 nor underscores; rename one",
+                namespace.path
+            );
+            fault(errors, namespace.span, text);
+            clash = true;
+        }
     }
     clash
 }

@@ -11,6 +11,7 @@ mod model;
 mod names;
 mod recover;
 mod role;
+mod secrecy;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};

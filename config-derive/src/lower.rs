@@ -11,8 +11,8 @@ use crate::attributes::{Derivation, FIELD, FieldAttributes, RetiredName, STRUCT,
 use crate::model::{
     Cases, Child, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Schema, Start,
 };
-use crate::names;
 use crate::recover::{listing, sound_attributes};
+use crate::{names, secrecy};
 
 /// Understands the struct, or says why nothing can be made of it.
 pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Schema> {
@@ -282,10 +282,9 @@ impl<'a> Lowering<'a> {
             }
             None => names::flag(&name),
         };
-        let secret = raw.secret.is_present() || is_secret(&raw.ty);
-        if raw.secret.is_present() && !is_secret(&raw.ty) {
-            let text = "a secret setting has the type `kitbag::Secret<String>`, which no output prints";
-            self.fault(raw.ty.span(), text);
+        let secret = raw.secret.is_present() || secrecy::is_secret(&raw.ty);
+        if raw.secret.is_present() && secrecy::is_plain(&raw.ty) {
+            self.fault(raw.ty.span(), secrecy::MARKED);
         }
         if secret && matches!(start, Start::Default(_)) {
             self.fault(ident.span(), "a secret has no default: it would stand in the program's text and help");
@@ -374,7 +373,7 @@ impl<'a> Lowering<'a> {
             doc = format!("Derived: `{}({})`.", function.text(), inputs.join(", "));
         }
         let path = format!("{namespace}.{}", names::plain(&ident));
-        let secret = is_secret(&derivation.ty);
+        let secret = secrecy::is_secret(&derivation.ty);
         let leaf = Leaf {
             ident,
             path,
@@ -469,21 +468,6 @@ impl<'a> Lowering<'a> {
 
 fn lower_deprecated(since: Option<&LitStr>, remove_in: Option<&LitStr>) -> Deprecated {
     Deprecated { since: since.map(LitStr::value).unwrap_or_default(), remove_in: remove_in.map(LitStr::value) }
-}
-
-/// `Secret<…>`, alone or in an `Option`, a list or a map, as far as can be told from the words.
-pub(crate) fn is_secret(ty: &Type) -> bool {
-    let Type::Path(path) = ty else { return false };
-    let Some(last) = path.path.segments.last() else { return false };
-    if last.ident == "Secret" {
-        return true;
-    }
-    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
-    ["Option", "Vec", "BTreeMap", "HashMap"].iter().any(|name| last.ident == name)
-        && arguments
-            .args
-            .iter()
-            .any(|argument| matches!(argument, syn::GenericArgument::Type(inner) if is_secret(inner)))
 }
 
 /// `a.b.c` as its identifiers.

@@ -95,7 +95,7 @@ fn run(
     if name == "explain" {
         let leaf = matches.get_one::<String>("leaf").ok_or("no leaf")?;
         let explanation = cfg.explain(leaf).map_err(|error| error.to_string())?;
-        return Ok(format!("{explanation}\n"));
+        return Ok(explanation.to_string());
     }
     let now = cfg.pin();
     let (copy, transfer) = (now.copy(), now.transfer());

@@ -100,15 +100,17 @@ const fn slot<const SLOTS: usize>(table: &Slots<SLOTS>, hash: u64) -> (usize, Op
 }
 
 /// The first fault that spans structs: two leaves with one flag, one path or one environment variable; a value fixed
-/// at launch from one that may change; a value in the clear from a secret. `SLOTS` must exceed the number of leaves.
+/// at launch from one that may change; a secret with a default; a value in the clear from a secret. `SLOTS` must exceed
+/// the number of leaves.
 #[must_use]
 pub const fn whole_schema<const SLOTS: usize>(root: &NamespaceInfo, prefix: Option<&str>) -> Message {
     let empty = [(0, None); SLOTS];
-    let (seen, message) = duplicate(root, prefix, Seen { flags: empty, paths: empty, variables: empty });
+    let (seen, message) = leaves(root, prefix, Seen { flags: empty, paths: empty, variables: empty });
     if message.len > 0 { message } else { computed(root, &seen) }
 }
 
-const fn duplicate<const SLOTS: usize>(
+/// Faults of the leaves of a namespace and those below it.
+const fn leaves<const SLOTS: usize>(
     namespace: &NamespaceInfo,
     prefix: Option<&str>,
     mut seen: Seen<SLOTS>,
@@ -144,11 +146,15 @@ const fn duplicate<const SLOTS: usize>(
             }
             seen.variables[free] = (name, Some(leaf));
         }
+        if leaf.is_secret() && matches!(leaf.start, Start::Default { .. }) {
+            let message = Message::EMPTY.push("`").push(leaf.path).push("` is a secret, and a secret has no default: ");
+            return (seen, message.push("it would stand in the program's text and help"));
+        }
         index += 1;
     }
     let mut index = 0;
     while index < namespace.children.len() {
-        let (next, message) = duplicate(&namespace.children[index], prefix, seen);
+        let (next, message) = leaves(&namespace.children[index], prefix, seen);
         if message.len > 0 {
             return (next, message);
         }
@@ -198,8 +204,9 @@ const fn inputs<const SLOTS: usize>(leaf: &LeafInfo, seen: &Seen<SLOTS>) -> Mess
             let message = message.push("; declare `").push(leaf.path);
             return message.push("` as derived, or mark it `hot`");
         }
-        if !leaf.secret
-            && let Some(LeafInfo { secret: true, .. }) = slot(&seen.paths, hash(input, true)).1
+        if !leaf.is_secret()
+            && let Some(source) = slot(&seen.paths, hash(input, true)).1
+            && source.is_secret()
         {
             let message = Message::EMPTY.push("`").push(leaf.path).push("` is computed from the secret `");
             return message.push(input).push("`; give it a type `kitbag::Secret<..>`");

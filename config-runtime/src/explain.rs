@@ -6,7 +6,8 @@ use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::schema::{LeafInfo, Start};
 
-/// The chain of values behind one leaf, lowest precedence first. Print it with `{}`.
+/// The chain of values behind one leaf, lowest precedence first. Written with `{}` it is whole lines, as a
+/// [`Plan`](crate::Plan) is: print it with `print!`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     path: &'static str,
@@ -76,18 +77,14 @@ impl Explanation {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         let indent = "  ".repeat(depth);
-        write!(f, "{indent}{} = {}", self.path, self.value)?;
+        writeln!(f, "{indent}{} = {}", self.path, self.value)?;
         let effective = self.steps.iter().rposition(|step| !step.suspended);
         for (index, step) in self.steps.iter().enumerate() {
             let mark = if Some(index) == effective { ">" } else { " " };
             let note = if step.suspended { " (suspended: not valid at present)" } else { "" };
-            write!(f, "\n{indent}{mark} {}: {}{note}", step.origin, step.value)?;
+            writeln!(f, "{indent}{mark} {}: {}{note}", step.origin, step.value)?;
         }
-        for input in &self.inputs {
-            writeln!(f)?;
-            input.write(f, depth + 1)?;
-        }
-        Ok(())
+        self.inputs.iter().try_for_each(|input| input.write(f, depth + 1))
     }
 }
 

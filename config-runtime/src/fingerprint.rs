@@ -165,7 +165,7 @@ impl<S: ConfigNamespaces> Context<S> {
         let table = self.table();
         let leaves = (0..table.entries.len()).filter(|index| {
             let info = table.entries[*index].info;
-            info.cache_key && !info.ops.ty.is_secret()
+            info.cache_key && !info.is_secret()
         });
         Fingerprint::of_leaves(table, self.pinned().values(), leaves)
     }

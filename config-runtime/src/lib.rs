@@ -158,8 +158,27 @@ pub mod __private {
     ranged_as_they_are!(std::time::Duration, crate::ByteSize);
     ranged_non_zero!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
 
+    /// A range whose ends are of type `T`. Each kind of range is named, so that the compiler asks for this, with the
+    /// advice here, and not for one of the bounds behind it.
+    #[diagnostic::on_unimplemented(
+        message = "the ends of this range are not of type `{T}`",
+        label = "a range of `{T}` is due, this is `{Self}`",
+        note = "write both ends as values of that type: `1..=8`, `0.0..1.0`, `Duration::from_millis(10)..=Duration::from_secs(60)`, `ByteSize(1024)..`"
+    )]
+    pub trait RangeOf<T>: RangeBounds<T> {}
+
+    impl<T> RangeOf<T> for std::ops::Range<T> {}
+    impl<T> RangeOf<T> for std::ops::RangeFrom<T> {}
+    impl<T> RangeOf<T> for std::ops::RangeTo<T> {}
+    impl<T> RangeOf<T> for std::ops::RangeInclusive<T> {}
+    impl<T> RangeOf<T> for std::ops::RangeToInclusive<T> {}
+    impl<T> RangeOf<T> for std::ops::RangeFull {}
+    impl<T> RangeOf<T> for (Bound<T>, Bound<T>) {}
+
     /// The declared range as text, unless the value given lies in it.
-    pub fn range<T: Ranged>(value: Option<&Erased>, range: &impl RangeBounds<T::End>) -> Option<String> {
+    // By value: the argument is then the range as the schema has it, which is where the compiler points.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn range<T: Ranged>(value: Option<&Erased>, range: impl RangeOf<T::End>) -> Option<String> {
         let end = value.map(|value| reveal::<T>(value).end());
         match end {
             Some(end) if end.as_ref().is_none_or(|end| range.contains(end)) => None,

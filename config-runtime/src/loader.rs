@@ -96,7 +96,8 @@ impl<S: ConfigNamespaces> Loader<S> {
         self
     }
 
-    /// Adds a file that need not be there, such as one of the user's beside one of the system's.
+    /// Adds a file that need not be there, such as one of the user's beside one of the system's. A file says the same of
+    /// one that it includes: `include = [{ if_present = "user.toml" }]`.
     ///
     /// It ranks as [`file`](Self::file) does, in the order of the calls. Only absence is fine: a file that is there and
     /// cannot be read or is not valid is an error, and so is a link that leads nowhere. On a reload it may have come;

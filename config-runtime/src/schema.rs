@@ -83,8 +83,6 @@ pub struct LeafInfo {
     pub resolution_only: bool,
     /// Known before files are read; no file may set it.
     pub bootstrap: bool,
-    /// Declared as a secret. A leaf is one, too, if its type says so.
-    pub secret: bool,
     #[doc(hidden)]
     pub ops: LeafOps,
 }
@@ -201,13 +199,15 @@ pub struct LeafOps {
     pub(crate) validate: Option<Check>,
     /// The declared range.
     pub range: Option<Range>,
+    /// No output may show the value.
+    pub(crate) secret: bool,
 }
 
 impl LeafOps {
     /// The operations of a leaf of type `T`.
     #[must_use]
     pub const fn of<T: Leaf>() -> Self {
-        Self { ty: T::TYPE, validate: None, range: None }
+        Self { ty: T::TYPE, validate: None, range: None, secret: T::SECRET }
     }
 
     /// With a check of its own.
@@ -226,6 +226,12 @@ impl LeafOps {
 }
 
 impl LeafInfo {
+    /// No output shows its value: its type says so.
+    #[must_use]
+    pub const fn is_secret(&self) -> bool {
+        self.ops.secret
+    }
+
     /// The default, if one is written in the schema.
     pub(crate) fn default_value(&self) -> Option<Result<Erased, String>> {
         let Start::Default { text, make } = self.start else { return None };
@@ -245,9 +251,6 @@ impl LeafInfo {
     /// The default as a user types it after a flag, if one is written in the schema.
     pub(crate) fn default_in_a_flag(&self) -> Option<String> {
         let Start::Default { text, make } = self.start else { return None };
-        if self.secret || self.ops.ty.is_secret() {
-            return Some("not shown".to_owned());
-        }
         // Text is read as from a flag, so it is what a user would type.
         let value = make.map(|make| make().to_value());
         let typed = match &value {

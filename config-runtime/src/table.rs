@@ -41,7 +41,7 @@ impl Entry {
     }
 
     fn is_secret(&self) -> bool {
-        self.info.ops.ty.is_secret()
+        self.info.is_secret()
     }
 
     /// Whether another process must be told its value: it cannot be computed there from the other leaves.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use engine_config::Settings;
 use kitbag::clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use kitbag::{Class, ConfigNamespaces, Loader, Value, export};
+use serde::Serialize;
 
 use crate::cli::{Failure, loader, settings};
 use crate::probe_command;
@@ -92,10 +93,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     print(&text)
 }
 
+/// Text of whole lines, as all documents are.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    write!(out, "{text}{}", if text.ends_with('\n') { "" } else { "\n" })?;
+    out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+fn json(document: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(document).map(|text| text + "\n").map_err(Failure::run)
 }
 
 fn files(matches: &ArgMatches) -> Vec<PathBuf> {
@@ -120,7 +126,7 @@ fn dump(matches: &ArgMatches) -> Result<String, Failure> {
     };
     if is_json {
         let values: BTreeMap<_, _> = values.into_iter().collect();
-        return serde_json::to_string_pretty(&values).map_err(Failure::run);
+        return json(&values);
     }
     // The dump is itself a configuration file: what cannot be set is a comment in it.
     let paint = Paint::for_stdout();
@@ -141,7 +147,7 @@ fn dump_record(matches: &ArgMatches, is_json: bool) -> Result<String, Failure> {
                 |(path, origin, value)| serde_json::json!({"leaf": path, "origin": origin.to_string(), "value": value}),
             )
             .collect();
-        return serde_json::to_string_pretty(&entries).map_err(Failure::run);
+        return json(&entries);
     }
     let paint = Paint::for_stdout();
     let mut text = String::new();

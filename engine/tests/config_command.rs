@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use tempfile::TempDir;
+
 fn engine(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
     // Some variables that settings come from are other programs' as well, and set on many machines.
@@ -19,6 +21,13 @@ fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
     let output = engine(arguments);
     assert!(output.stdout.is_empty());
     (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+}
+
+/// The path of a file in a folder that holds this text.
+fn written(folder: &TempDir, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("writes");
+    path.to_str().expect("text").to_owned()
 }
 
 #[test]
@@ -67,11 +76,7 @@ fn on_a_terminal(arguments: &str, variable: (&str, &str)) -> String {
 #[test]
 fn colours_are_for_terminals() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("writes");
-        path.to_str().expect("text").to_owned()
-    };
+    let path = |name: &str, text: &str| written(&folder, name, text);
     let (one, two) = (path("one.toml", "[sampling]\nseed = 3"), path("two.toml", "[sampling]\nseed = 4"));
     let cases = [
         ("explain schedule.page_size --page-size 8".to_owned(), "\x1b[1m> --page-size: 8\x1b[0m\n"),
@@ -122,11 +127,7 @@ fn a_dump_is_a_file_that_resolves_to_itself() {
 #[test]
 fn check_and_diff_read_files_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("writes");
-        path.to_str().expect("text").to_owned()
-    };
+    let path = |name: &str, text: &str| written(&folder, name, text);
     let (good, other) =
         (path("good.toml", "[sampling]\nseed = 3"), path("other.yaml", "sampling:\n  temperature: 1.5\n"));
     let bad = path("bad.toml", "[sampling]\ntemperature = -1\n[schedule]\npage_sise = 3");
@@ -166,11 +167,7 @@ fn the_schema_is_told_in_every_form() {
 #[test]
 fn a_plan_says_what_a_change_would_do_and_whether() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("writes");
-        path.to_str().expect("text").to_owned()
-    };
+    let path = |name: &str, text: &str| written(&folder, name, text);
     let now = path("now.toml", "[sampling]\ntemperature = 0.5\n[schedule]\npage_size = 8\n");
     let more = path("more.toml", "[sampling]\nseed = 3\n");
     assert_eq!(stdout(&["plan", "--config", &now, "--to", &now]), "no changes\n");
@@ -228,4 +225,30 @@ fn a_plan_takes_the_environment_as_an_engine_does() {
     };
     assert_eq!(plan(&[]), "sampling.seed: 1 -> 2\n");
     assert_eq!(plan(&[("ENGINE_SAMPLING_SEED", "9")]), "no changes\n", "the environment wins over both files");
+}
+
+#[test]
+fn every_answer_is_whole_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str, text: &str| written(&folder, name, text);
+    let (one, two) = (path("one.toml", "[sampling]\nseed = 3"), path("two.toml", "[sampling]\nseed = 4"));
+    let calls: [&[&str]; 13] = [
+        &["explain", "schedule.pool_pages"],
+        &["dump"],
+        &["dump", "--format=json"],
+        &["dump", "--view=record"],
+        &["dump", "--view=record", "--format=json"],
+        &["check", &one],
+        &["diff", &one, &two],
+        &["diff", &one, &one],
+        &["plan", "--config", &one, "--to", &one],
+        &["schema"],
+        &["docs"],
+        &["template"],
+        &["fields"],
+    ];
+    for arguments in calls {
+        let text = stdout(arguments);
+        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{arguments:?} ends with {:?}", text.lines().last());
+    }
 }

@@ -33,11 +33,13 @@ pub(super) fn expand(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenS
         })
         .unzip();
     let default_types = info::default_types(namespace);
+    let secret_types = info::secret_types(namespace);
     let info = info::namespace(expansion, namespace);
     let recording = recording::namespace(expansion, namespace);
     quote! {
         #recording
         #default_types
+        #secret_types
 
         #[doc = #doc]
         #[allow(dead_code)]

@@ -7,6 +7,7 @@ use syn::{Expr, Lit, Path, Type, UnOp};
 
 use super::{Expansion, child_bag, hidden};
 use crate::model::{Cases, Class, Deprecated, Function, Input, Leaf, Namespace, Policy, Replaced, Retired, Start};
+use crate::secrecy;
 
 pub(super) fn namespace(expansion: &Expansion<'_>, namespace: &Namespace) -> TokenStream {
     let (path, doc) = (&namespace.path, &namespace.doc);
@@ -61,11 +62,14 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
     let range = leaf.range.as_ref().map(text_of);
     let range_text = option(range.as_ref());
     let ranging = leaf.range.as_ref().map(|range| {
-        let range = quote!(::kitbag::__private::range::<#ty>(value, &(#range)));
         let (name, value) = (hidden("range"), quote!(::core::option::Option<&::kitbag::__private::Erased>));
+        let given = hidden("value");
+        // What is wrong with the range, or with having one, is shown at the range.
+        let here = range.span().resolved_at(Span::call_site());
+        let range = quote_spanned!(here=> ::kitbag::__private::range::<#ty>(#given, #range));
         quote! {
             .ranging({
-                fn #name(value: #value) -> ::core::option::Option<::std::string::String> {
+                fn #name(#given: #value) -> ::core::option::Option<::std::string::String> {
                     #range
                 }
                 #name
@@ -86,7 +90,7 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
         }
         None => quote!(::core::option::Option::None),
     };
-    let (cache_key, resolution_only, secret) = (leaf.cache_key, leaf.resolution_only, leaf.secret);
+    let (cache_key, resolution_only) = (leaf.cache_key, leaf.resolution_only);
     let bootstrap = leaf.bootstrap;
     quote! {
         ::kitbag::LeafInfo {
@@ -105,7 +109,6 @@ fn leaf(expansion: &Expansion<'_>, leaf: &Leaf) -> TokenStream {
             cache_key: #cache_key,
             resolution_only: #resolution_only,
             bootstrap: #bootstrap,
-            secret: #secret,
             ops: ::kitbag::__private::LeafOps::of::<#ty>()#ranging #validate,
         }
     }
@@ -233,6 +236,16 @@ pub(super) fn default_types(namespace: &Namespace) -> TokenStream {
             }
         };
     }
+}
+
+/// Holds leaves that are marked as secrets against what their types say, where the derive cannot tell.
+pub(super) fn secret_types(namespace: &Namespace) -> TokenStream {
+    let unclear = namespace.leaves.iter().filter(|leaf| leaf.secret && !secrecy::is_secret(&leaf.ty));
+    let checks = unclear.filter(|leaf| !secrecy::is_plain(&leaf.ty)).map(|leaf| {
+        let (ty, text) = (&leaf.ty, secrecy::MARKED);
+        quote_spanned!(ty.span()=> const _: () = ::core::assert!(<#ty as ::kitbag::Leaf>::SECRET, #text);)
+    });
+    quote!(#(#checks)*)
 }
 
 /// `NonZeroU32`, `NonZero<u32>`, as far as can be told from the words.

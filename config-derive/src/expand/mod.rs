@@ -51,6 +51,7 @@ struct Expansion<'a> {
 impl Expansion<'_> {
     fn each_namespace(&self, namespace: &Namespace, tokens: &mut TokenStream) {
         if !namespace.path.is_empty() {
+            tokens.extend(once_in_a_module(namespace));
             tokens.extend(bag::expand(self, namespace));
             tokens.extend(keys::expand(self, namespace));
             tokens.extend(setters::expand(self, namespace));
@@ -60,6 +61,17 @@ impl Expansion<'_> {
                 self.each_namespace(inline, tokens);
             }
         }
+    }
+}
+
+/// Two structs of one module with one namespace emit types of the same names, and neither derive sees the other. What
+/// the compiler says first of it has this name in it.
+fn once_in_a_module(namespace: &Namespace) -> TokenStream {
+    let name = format_ident!("{}_of_two_schemas__put_each_into_a_module_of_its_own", names::bag(&namespace.path));
+    quote! {
+        #[doc(hidden)]
+        #[allow(dead_code, non_upper_case_globals)]
+        const #name: () = ();
     }
 }
 

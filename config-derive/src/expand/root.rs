@@ -261,10 +261,10 @@ pub(super) fn nesting_checks(expansion: &Expansion<'_>) -> TokenStream {
     quote!(#(#checks)*)
 }
 
-/// What no single struct can see: names that two structs give, and rules over leaves of another struct.
+/// What the words of a single struct do not tell: names that two structs give, rules over leaves of another struct, and
+/// types that say they are secrets.
 fn whole_schema_check(expansion: &Expansion<'_>) -> TokenStream {
-    let nested = expansion.schema.tree.children.iter().any(|child| matches!(child, Child::Nested { .. }));
-    if !nested || expansion.faulty {
+    if expansion.faulty {
         return TokenStream::new();
     }
     let schema = &expansion.schema.ident;

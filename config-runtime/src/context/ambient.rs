@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::Context;
+use super::{Context, OneThread};
 use crate::error::{ConfigError, Errors};
 use crate::schema::ConfigNamespaces;
 
@@ -73,7 +73,7 @@ impl<S: ConfigNamespaces> Context<S> {
 #[must_use = "the context is current only while this guard is held"]
 pub struct Entered {
     id: u64,
-    thread: PhantomData<*const ()>,
+    thread: OneThread,
 }
 
 impl Drop for Entered {

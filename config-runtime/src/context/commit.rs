@@ -183,7 +183,7 @@ impl<S: ConfigNamespaces> Inner<S> {
         let entries = &self.shared.table.entries;
         let values: Vec<_> = permanent(layers)
             .flat_map(|layer| &layer.edit)
-            .filter(|(index, _)| !entries[*index].info.ops.ty.is_secret())
+            .filter(|(index, _)| !entries[*index].info.is_secret())
             .map(|(index, value)| (entries[*index].info.path, value.to_value()))
             .collect();
         let failed = |problem| Errors::from(ConfigError::new(format!("not persisted, so not applied: {problem}")));

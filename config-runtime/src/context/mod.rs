@@ -7,6 +7,7 @@ mod epoch;
 mod explain;
 mod history;
 mod layer;
+mod one_thread;
 mod overrides;
 mod plan;
 mod reader;
@@ -36,6 +37,7 @@ pub use trial::Trial;
 
 use self::commit::State;
 use self::epoch::Epoch;
+use self::one_thread::OneThread;
 use self::subscription::Subscribers;
 use self::turn::Turns;
 use crate::error::ConfigError;

@@ -16,7 +16,7 @@ use pin_project_lite::pin_project;
 use super::epoch::Epoch;
 use super::layer::{Before, Kind, Layer, Mode, solve};
 use super::overrides::collect;
-use super::{Context, Inner, lock};
+use super::{Context, Inner, OneThread, lock};
 use crate::edit::ScopedOverride;
 use crate::error::{ConfigError, Errors};
 use crate::facts::Facts;
@@ -245,7 +245,7 @@ impl<S: ConfigNamespaces> Context<S> {
 #[must_use = "the override ends when this guard is dropped"]
 pub struct ThreadOverride {
     entry: Entry,
-    thread: PhantomData<*const ()>,
+    thread: OneThread,
 }
 
 impl fmt::Debug for ThreadOverride {

@@ -5,7 +5,7 @@ use super::range::Bounds;
 use super::tree::{Entry, Former, Node, Successor, Unless, deprecation, paragraphs};
 use crate::leaf::Shape;
 use crate::schema::ConfigNamespaces;
-use crate::source::file::{INCLUDE, PROFILE};
+use crate::source::file::{IF_PRESENT, INCLUDE, PROFILE, SCHEMA};
 
 /// A JSON Schema (2020-12) of configuration files, for editors and for checks before a deployment.
 ///
@@ -31,22 +31,44 @@ pub fn json_schema<S: ConfigNamespaces>() -> String {
     let root = Node::of::<S>();
     let mut document = vec![member("$schema", Json::text("https://json-schema.org/draft/2020-12/schema"))];
     let Described { description, mut properties } = described(&root);
-    // What a profile may hold: the same settings, and neither of the two keys beside them.
+    // What a profile may hold: the same settings, and none of the keys beside them.
     let settings = properties.iter().map(|(name, _)| (name.clone(), reference(&format!("#/properties/{name}"))));
     let profile = object(None, settings.collect());
-    properties.extend([member(INCLUDE, Json::Object(include())), member(PROFILE, Json::Object(profiles()))]);
+    properties.extend([
+        member(SCHEMA, Json::Object(schema())),
+        member(INCLUDE, Json::Object(include())),
+        member(PROFILE, Json::Object(profiles())),
+    ]);
     document.extend(object(description, properties));
     document.push(member("$defs", Json::Object(vec![member(PROFILE, Json::Object(profile))])));
     Json::Object(document).pretty()
 }
 
+/// What editors put into a file.
+fn schema() -> Object {
+    vec![
+        member("description", Json::text("Where editors find the schema of this file; it sets nothing.")),
+        member("type", Json::text("string")),
+    ]
+}
+
 /// Files that rank below the one that names them.
 fn include() -> Object {
-    let file = || vec![member("type", Json::text("string")), member("minLength", Json::Scalar("1".to_owned()))];
-    let list = vec![member("type", Json::text("array")), member("items", Json::Object(file()))];
+    let name =
+        || Json::Object(vec![member("type", Json::text("string")), member("minLength", Json::Scalar("1".to_owned()))]);
+    let if_present = || {
+        let mut object = object(None, vec![member(IF_PRESENT, name())]);
+        object.push(member("required", Json::List(vec![Json::text(IF_PRESENT)])));
+        Json::Object(object)
+    };
+    let file = || vec![name(), if_present()];
+    let any = Json::Object(vec![member("anyOf", Json::List(file()))]);
+    let list = Json::Object(vec![member("type", Json::text("array")), member("items", any)]);
+    let description = "Files to read before this one, relative to it; what this one sets wins. One that need not be there \
+                       is a table with its name as `if_present`.";
     vec![
-        member("description", Json::text("Files to read before this one, relative to it; what this one sets wins.")),
-        member("anyOf", Json::List(vec![Json::Object(file()), Json::Object(list)])),
+        member("description", Json::text(description)),
+        member("anyOf", Json::List(file().into_iter().chain([list]).collect())),
     ]
 }
 

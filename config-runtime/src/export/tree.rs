@@ -171,7 +171,7 @@ impl Entry {
     }
 
     pub(super) fn is_secret(&self) -> bool {
-        self.info.secret || self.info.ops.ty.is_secret()
+        self.info.is_secret()
     }
 
     /// `deprecated since 1.2, removed in 2.0`.
@@ -184,19 +184,21 @@ impl Entry {
     }
 
     pub(super) fn unless_set(&self) -> Unless {
-        let secret =
-            |value| if self.is_secret() && value != Value::Unset { Unless::Secret } else { Unless::Value(value) };
         match &self.info.start {
             Start::Computed(computation) => Unless::Rule(computation),
             // A default that its own type does not read is reported by the first load; here it is shown as written.
-            Start::Default { text, .. } => secret(
+            // A secret has none.
+            Start::Default { text, .. } => Unless::Value(
                 self.info
                     .default_value()
                     .and_then(Result::ok)
                     .map_or_else(|| Value::Text((*text).to_owned()), |value| value.to_value()),
             ),
             Start::Required => match self.info.ops.ty.when_absent() {
-                Some(value) => secret(value.to_value()),
+                Some(value) => match value.to_value() {
+                    shown if self.is_secret() && shown != Value::Unset => Unless::Secret,
+                    shown => Unless::Value(shown),
+                },
                 None => Unless::Required,
             },
         }

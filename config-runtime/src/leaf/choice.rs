@@ -29,7 +29,7 @@ use crate::value::Value;
     message = "`{Self}` cannot be the type of a setting",
     label = "not a `kitbag::Leaf`",
     note = "use a scalar, `String`, `PathBuf`, `Duration`, `ByteSize`, an address, or `Option`, `Vec`, a set, a map with `String` keys of these",
-    note = "for a type with serde write `kitbag::Serde<{Self}>`",
+    note = "for a type of your own write `kitbag::Serde<..>` around it; it needs serde's `Serialize` and `Deserialize`, `Clone`, `Debug` and `PartialEq`",
     note = "for an enum write `#[derive(Clone, Copy, Debug, PartialEq, kitbag::ConfigChoice)]` on it"
 )]
 pub trait Choice: Copy + PartialEq + fmt::Debug + Send + Sync + Sized + 'static {

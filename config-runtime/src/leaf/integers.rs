@@ -24,16 +24,7 @@ macro_rules! integers {
     ($($type:ty: $expected:literal),+ $(,)?) => {$(
         impl Leaf for $type {
             super::compiled_here!($type);
-
-            type Read<'a> = $type;
-
-            fn read(&self) -> $type {
-                *self
-            }
-
-            fn expected() -> String {
-                $expected.to_owned()
-            }
+            super::copied!($expected);
 
             fn from_text(text: &str) -> Option<Self> {
                 parse(text)
@@ -81,15 +72,7 @@ integers! {
 macro_rules! wide_integers {
     ($($type:ty: $expected:literal, $pattern:literal),+ $(,)?) => {$(
         impl Leaf for $type {
-            type Read<'a> = $type;
-
-            fn read(&self) -> $type {
-                *self
-            }
-
-            fn expected() -> String {
-                $expected.to_owned()
-            }
+            super::copied!($expected);
 
             fn from_text(text: &str) -> Option<Self> {
                 parse(text)
@@ -129,15 +112,7 @@ wide_integers! {
 macro_rules! non_zero_integers {
     ($($type:ty: $plain:ty, $expected:literal, $least:expr),+ $(,)?) => {$(
         impl Leaf for $type {
-            type Read<'a> = $type;
-
-            fn read(&self) -> $type {
-                *self
-            }
-
-            fn expected() -> String {
-                $expected.to_owned()
-            }
+            super::copied!($expected);
 
             fn from_text(text: &str) -> Option<Self> {
                 <$plain>::from_text(text).and_then(Self::new)

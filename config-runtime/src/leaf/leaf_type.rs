@@ -35,7 +35,6 @@ struct Functions {
     is_switch: fn() -> bool,
     shape: fn() -> Shape,
     samples: fn() -> Vec<String>,
-    is_secret: fn() -> bool,
     faults: fn(&Value) -> Vec<Fault>,
 }
 
@@ -52,7 +51,6 @@ impl LeafType {
             is_switch: T::is_switch,
             shape: T::shape,
             samples: T::samples,
-            is_secret: T::is_secret,
             faults: T::faults,
         }))
     }
@@ -142,13 +140,6 @@ impl LeafType {
                 let unset = optional.then(String::new);
                 unset.into_iter().chain(super::texts(choices.names)).collect()
             }
-        }
-    }
-
-    pub(crate) fn is_secret(&self) -> bool {
-        match &self.0 {
-            Kind::Functions(functions) => (functions.is_secret)(),
-            Kind::Choice { .. } => false,
         }
     }
 

@@ -69,7 +69,7 @@ use crate::value::Value;
     message = "`{Self}` cannot be the type of a setting",
     label = "not a `kitbag::Leaf`",
     note = "use a scalar, `String`, `PathBuf`, `Duration`, `ByteSize`, an address, or `Option`, `Vec`, a set, a map with `String` keys of these",
-    note = "for a type with serde write `kitbag::Serde<{Self}>`",
+    note = "for a type of your own write `kitbag::Serde<..>` around it; it needs serde's `Serialize` and `Deserialize`, `Clone`, `Debug` and `PartialEq`",
     note = "for an enum write `#[derive(Clone, Copy, Debug, PartialEq, kitbag::ConfigChoice)]` on it"
 )]
 pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
@@ -97,10 +97,7 @@ pub trait Leaf: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
     }
 
     /// No output may show its values.
-    #[must_use]
-    fn is_secret() -> bool {
-        false
-    }
+    const SECRET: bool = false;
 
     /// Whether a value made by the program is one that sources could give: a float must be finite.
     #[must_use]
@@ -239,6 +236,22 @@ macro_rules! compiled_here {
     };
 }
 use compiled_here;
+
+/// The same for a type whose values are copied: how it is read, and what is expected.
+macro_rules! copied {
+    ($expected:expr) => {
+        type Read<'a> = Self;
+
+        fn read(&self) -> Self {
+            *self
+        }
+
+        fn expected() -> String {
+            $expected.to_owned()
+        }
+    };
+}
+use copied;
 
 /// A leaf's value whose type is known only to its leaf.
 pub trait AnyLeaf: Any + fmt::Debug + Send + Sync {

@@ -8,16 +8,7 @@ use crate::value::Value;
 
 impl Leaf for bool {
     super::compiled_here!(bool);
-
-    type Read<'a> = bool;
-
-    fn read(&self) -> bool {
-        *self
-    }
-
-    fn expected() -> String {
-        "`true` or `false`".to_owned()
-    }
+    super::copied!("`true` or `false`");
 
     fn from_text(text: &str) -> Option<Self> {
         match text {
@@ -51,16 +42,7 @@ macro_rules! floats {
     ($($type:ty),+) => {$(
         impl Leaf for $type {
             super::compiled_here!($type);
-
-            type Read<'a> = $type;
-
-            fn read(&self) -> $type {
-                *self
-            }
-
-            fn expected() -> String {
-                "a number".to_owned()
-            }
+            super::copied!("a number");
 
             fn from_text(text: &str) -> Option<Self> {
                 text.parse::<$type>().ok().filter(|value| value.is_finite())
@@ -136,16 +118,7 @@ impl Leaf for String {
 
 impl Leaf for char {
     super::compiled_here!(char);
-
-    type Read<'a> = char;
-
-    fn read(&self) -> char {
-        *self
-    }
-
-    fn expected() -> String {
-        "one character".to_owned()
-    }
+    super::copied!("one character");
 
     fn from_text(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -212,16 +185,7 @@ macro_rules! addresses {
     ($($type:ty: $expected:literal, $what:literal, $pattern:literal, $samples:expr),+ $(,)?) => {$(
         impl Leaf for $type {
             super::compiled_here!($type);
-
-            type Read<'a> = $type;
-
-            fn read(&self) -> $type {
-                *self
-            }
-
-            fn expected() -> String {
-                $expected.to_owned()
-            }
+            super::copied!($expected);
 
             fn from_text(text: &str) -> Option<Self> {
                 text.parse().ok()

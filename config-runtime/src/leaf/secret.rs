@@ -73,9 +73,7 @@ impl<T: Leaf> Leaf for Secret<T> {
         self.0.to_raw_value()
     }
 
-    fn is_secret() -> bool {
-        true
-    }
+    const SECRET: bool = true;
 
     fn is_valid(&self) -> bool {
         self.0.is_valid()

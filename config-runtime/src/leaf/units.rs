@@ -29,16 +29,7 @@ fn seconds(unit: &str) -> Option<f64> {
 
 impl Leaf for Duration {
     super::compiled_here!(Duration);
-
-    type Read<'a> = Duration;
-
-    fn read(&self) -> Duration {
-        *self
-    }
-
-    fn expected() -> String {
-        "a duration such as `250ms`, `1.5s`, `1m30s` or `2h`".to_owned()
-    }
+    super::copied!("a duration such as `250ms`, `1.5s`, `1m30s` or `2h`");
 
     fn from_text(text: &str) -> Option<Self> {
         let (mut rest, mut longer, mut sum) = (text, f64::INFINITY, Self::ZERO);
@@ -121,16 +112,7 @@ impl fmt::Display for ByteSize {
 
 impl Leaf for ByteSize {
     super::compiled_here!(ByteSize);
-
-    type Read<'a> = ByteSize;
-
-    fn read(&self) -> ByteSize {
-        *self
-    }
-
-    fn expected() -> String {
-        "a size such as `4096`, `512MiB` or `1.5GiB`".to_owned()
-    }
+    super::copied!("a size such as `4096`, `512MiB` or `1.5GiB`");
 
     fn from_text(text: &str) -> Option<Self> {
         if let Ok(bytes) = text.parse() {

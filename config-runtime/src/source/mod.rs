@@ -117,7 +117,7 @@ impl Candidates {
             Given::Text(text) => replaced.ops.ty.parse_text(text),
             Given::Value(value, places) => {
                 let old = replaced.ops.ty.parse_value(value);
-                if old.is_none() && !replaced.ops.ty.is_secret() {
+                if old.is_none() && !replaced.ops.secret {
                     let faults = replaced.ops.ty.faults(value);
                     if !faults.is_empty() {
                         return self.refuse_within(target, replaced.path, &faults, places);

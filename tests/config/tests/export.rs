@@ -239,6 +239,15 @@ fn the_json_schema_knows_includes_and_profiles() {
         ("include = ['']", false),
         ("include = 3", false),
         ("include = [['base.toml']]", false),
+        ("include = { if_present = 'none.toml' }", true),
+        ("include = ['base.toml', { if_present = 'none.toml' }]", true),
+        ("include = { if_present = '' }", false),
+        ("include = { if_presnt = 'base.toml' }", false),
+        ("include = [{}]", false),
+        ("'$schema' = 'kinds.schema.json'", true),
+        ("'$schema' = 3", false),
+        ("[exec]\n'$schema' = 'kinds.schema.json'", false),
+        ("[profile.prod]\n'$schema' = 'kinds.schema.json'", false),
         ("include = 'base.toml'\n[exec]\ndevice = 'auto'\n[profile.prod.exec]\ndevice = 'cpu'\n[profile.dev]", true),
         ("[profile.prod.exec.kernel]\nblock_rows = 32\n[profile.prod.batch]\nsizes = [1]", true),
         ("[profile.prod.exec.kernel]\nblock_rows = 1000", false),
@@ -304,6 +313,10 @@ fn is_valid_in(root: &Value, schema: &Value, value: &Value) -> bool {
             let known = |(key, value)| argument.get(key).is_none_or(|schema| is_valid(schema, value));
             members.iter().all(known)
         }),
+        "required" => value.as_object().is_none_or(|members| {
+            let names = argument.as_array().unwrap().iter();
+            names.map(|name| name.as_str().unwrap()).all(|name| members.contains_key(name))
+        }),
         "additionalProperties" => value.as_object().is_none_or(|members| {
             let mut others =
                 members.iter().filter(|(key, _)| schema.get("properties").is_none_or(|p| p.get(key).is_none()));
@@ -338,5 +351,26 @@ fn shells_complete_flags_and_choices() {
         // The scripts of these two have no place for the values of a flag.
         let has_values = !matches!(shell, Shell::PowerShell | Shell::Elvish);
         assert!(!has_values || script.contains("cuda-graph"), "{shell} does not know the choices");
+    }
+}
+
+/// Text that is whole lines is written with `print!`, whichever it is.
+#[test]
+fn every_document_ends_with_one_newline() {
+    let cfg = loader().load().unwrap();
+    let mut texts: Vec<_> = documents().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+    for leaf in leaves(&Kinds::SCHEMA) {
+        texts.push((format!("explain {}", leaf.path), cfg.explain(leaf.path).unwrap().to_string()));
+    }
+    let nothing = cfg.plan_by_name("nothing", &[]).unwrap();
+    let change = cfg.plan_by_name("change", &[("schedule.chunk", "7")]).unwrap();
+    let refused = cfg.plan_by_name("refused", &[("schedule.chunk", "0")]).unwrap();
+    texts.extend([&nothing, &change, &refused].map(|plan| ("plan".to_owned(), plan.to_string())));
+    texts.push(("man".to_owned(), export::man::<Kinds>(Command::new("kinds"))));
+    for shell in [export::Shell::Bash, export::Shell::Fish, export::Shell::Zsh] {
+        texts.push((shell.to_string(), export::completion::<Kinds>(Command::new("kinds"), shell)));
+    }
+    for (name, text) in texts {
+        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{name} ends with {:?}", text.lines().last());
     }
 }

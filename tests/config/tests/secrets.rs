@@ -13,23 +13,27 @@ const TEXT: &str = "c4n4ry-w1th-4-b34k";
 const OTHER: &str = "c4n4ry-0f-4n0th3r-c0l0ur";
 const NUMBER: u64 = 918_273_645_546_372;
 
+/// The derive sees a name; that it is a secret is known to the type alone.
+type Token = Secret<String>;
+type Door = Secret<u64>;
+
 /// A program with secrets.
 #[derive(ConfigNamespaces)]
 #[config(
     env = "APP",
-    derived(store.header: Secret<String> = header(store.token)),
+    derived(store.header: Token = header(store.token)),
     validate(long_enough(store.token, store.pin, store.size))
 )]
 struct Args {
     /// Token of the store.
-    #[config(ns = "store", secret, hot, alias = "store.password")]
-    token: Secret<String>,
+    #[config(ns = "store", hot, alias = "store.password")]
+    token: Token,
     /// Token of the other store.
     #[config(ns = "store", secret)]
     other: Option<Secret<String>>,
     /// Number that opens the door.
-    #[config(ns = "store", secret, validate = odd)]
-    pin: Option<Secret<u64>>,
+    #[config(ns = "store", validate = odd)]
+    pin: Option<Door>,
     /// Tokens of many stores.
     #[config(ns = "store", secret)]
     many: Option<Secret<Vec<String>>>,
@@ -37,8 +41,8 @@ struct Args {
     #[config(ns = "store", secret, load_time)]
     by_name: Option<Secret<BTreeMap<String, u64>>>,
     /// How the store was opened once.
-    #[config(ns = "store", secret, deprecated(since = "0.2", use = "store.token", map = former))]
-    key: Secret<String>,
+    #[config(ns = "store", deprecated(since = "0.2", use = "store.token", map = former))]
+    key: Token,
     /// Size of the store.
     #[config(ns = "store", default = 3, range = 1..=9, hot)]
     size: usize,
@@ -217,29 +221,6 @@ fn what_is_made_from_the_schema_shows_no_secret() {
     seen.check();
 }
 
-/// A type that hides its secrecy from the derive, with a default.
-#[test]
-fn a_default_of_a_secret_is_not_in_the_help() {
-    type Hidden = Secret<String>;
-
-    /// A program.
-    #[derive(ConfigNamespaces)]
-    struct Careless {
-        /// Token.
-        #[config(ns = "store", default = "c4n4ry-w1th-4-b34k")]
-        token: Hidden,
-    }
-    let mut seen = Seen::default();
-    seen.text("help", &Careless::loader().args(["app", "--help"]).load().unwrap_err());
-    seen.text("reference", &export::markdown::<Careless>());
-    seen.text("schema", &export::json_schema::<Careless>());
-    seen.text("template", &export::toml_template::<Careless>());
-    seen.text("listing", &export::listing::<Careless>());
-    seen.text("explain", &Careless::for_test(|_| {}).explain("store.token").unwrap());
-    seen.check();
-    assert_eq!(Careless::for_test(|_| {}).pin().store().token().expose(), TEXT);
-}
-
 #[test]
 fn what_is_said_of_faults_shows_no_secret() {
     let mut seen = Seen::default();
@@ -349,5 +330,5 @@ fn an_optional_secret_is_there_or_not() {
     assert_eq!(with.pin().store().other().map(|other| other.expose().as_str()), Some(OTHER));
     // Whether it is set is no secret.
     assert_eq!(with.explain("store.other").unwrap().value(), "\"<redacted>\"");
-    assert!(Option::<Secret<String>>::is_secret());
+    const { assert!(<Option<Secret<String>>>::SECRET) };
 }

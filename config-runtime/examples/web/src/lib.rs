@@ -158,7 +158,7 @@ async fn show_config(State(shared): State<Shared>) -> Response {
 
 async fn explain(State(shared): State<Shared>, Path(leaf): Path<String>) -> Response {
     match shared.cfg.explain(&leaf) {
-        Ok(explanation) => format!("{explanation}\n").into_response(),
+        Ok(explanation) => explanation.to_string().into_response(),
         Err(error) => (StatusCode::NOT_FOUND, format!("{error}\n")).into_response(),
     }
 }

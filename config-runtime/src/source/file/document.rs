@@ -1,5 +1,6 @@
 //! What a file says, whatever its format: a tree of keys and values, each with its place.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::leaf::Step;
@@ -106,6 +107,8 @@ pub(super) struct Positions<'a> {
     text: &'a str,
     /// The position of every `STEP`th byte, or of the character that it belongs to.
     marks: Vec<(usize, Position)>,
+    /// The position found last. Parsers mostly ask for the next one, so that a text is walked about once.
+    last: Cell<(usize, Position)>,
 }
 
 impl<'a> Positions<'a> {
@@ -118,7 +121,8 @@ impl<'a> Positions<'a> {
             marks.push((offset, at));
             let next = text.floor_char_boundary(marks.len() * Self::STEP);
             if next == offset || next >= text.len() {
-                return Self { text, marks };
+                let last = Cell::new((0, Position { line: 1, column: 1 }));
+                return Self { text, marks, last };
             }
             at = advance(at, &text[offset..next]);
             offset = next;
@@ -128,9 +132,17 @@ impl<'a> Positions<'a> {
     /// The position of a byte.
     pub(super) fn at(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
+        let (start, position) = self.nearest(offset);
+        let at = advance(position, &self.text[start..offset]);
+        self.last.set((offset, at));
+        at
+    }
+
+    /// The known position from which an offset is reached soonest: the mark before it, or the one found last.
+    fn nearest(&self, offset: usize) -> (usize, Position) {
         let mark = self.marks.partition_point(|(mark, _)| *mark <= offset).saturating_sub(1);
-        let (start, position) = self.marks[mark];
-        advance(position, &self.text[start..offset])
+        let (mark, last) = (self.marks[mark], self.last.get());
+        if (mark.0..=offset).contains(&last.0) { last } else { mark }
     }
 }
 
@@ -312,5 +324,45 @@ pub(super) fn float(text: &str) -> Content {
         }
         Ok(value) => Content::Scalar(Value::Float(value)),
         Err(_) => Content::Refused(format!("the float `{text}` cannot be read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Position, Positions};
+
+    /// How many bytes lie between where a search starts and the byte asked for, over all searches.
+    fn walked(positions: &Positions<'_>, offsets: impl Iterator<Item = usize>) -> usize {
+        let mut walked = 0;
+        for offset in offsets {
+            walked += offset - positions.nearest(offset).0;
+            positions.at(offset);
+        }
+        walked
+    }
+
+    #[test]
+    fn a_text_read_forwards_is_walked_once() {
+        let text = "1, ".repeat(100_000);
+        let positions = Positions::of(&text);
+        let walked = walked(&positions, (0..text.len()).step_by(3));
+        assert!(walked <= text.len(), "{walked} bytes of {}", text.len());
+    }
+
+    #[test]
+    fn any_order_finds_the_same() {
+        let text = "ä\n\nbc, ö\n".repeat(500);
+        let plain = |offset: usize| {
+            let before = &text[..offset];
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            Position { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count() }
+        };
+        let positions = Positions::of(&text);
+        let offsets: Vec<_> = text.char_indices().map(|(offset, _)| offset).collect();
+        let there_and_back = offsets.iter().chain(offsets.iter().rev());
+        let leaps = (0..offsets.len()).map(|step| &offsets[step * 619 % offsets.len()]);
+        for offset in there_and_back.chain(leaps) {
+            assert_eq!(positions.at(*offset), plain(*offset), "at byte {offset}");
+        }
     }
 }

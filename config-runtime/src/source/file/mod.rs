@@ -19,10 +19,16 @@ use crate::error::ConfigError;
 use crate::origin::Origin;
 use crate::suggest::did_you_mean;
 use crate::table::Table;
+use crate::value::Value;
 
 /// Top-level keys that are no settings. The derive refuses namespaces of these names.
 pub(crate) const INCLUDE: &str = "include";
 pub(crate) const PROFILE: &str = "profile";
+/// The same, of a name that no namespace can have: editors look there for the schema.
+pub(crate) const SCHEMA: &str = "$schema";
+
+/// Key of an entry of `include` that need not be there.
+pub(crate) const IF_PRESENT: &str = "if_present";
 
 /// A larger file is not a configuration file.
 const MOST_BYTES: u64 = 16 << 20;
@@ -118,14 +124,21 @@ impl<'a> Files<'a> {
 
     /// Reads a file, unless there is none.
     pub(crate) fn file_if_present(&mut self, path: &Path) {
-        // Not followed: a link that leads nowhere is there, and is an error.
-        match std::fs::symlink_metadata(path) {
-            // A name without a format is a slip of the program, to be seen before there is such a file.
-            Err(error) if error.kind() == ErrorKind::NotFound && Format::of(path).is_ok() => {
-                self.found.absent.push(path.to_owned());
-            }
-            _ => self.file(path),
+        if !self.is_absent(path) {
+            self.file(path);
         }
+    }
+
+    /// Whether there is no such file, which is noted.
+    fn is_absent(&mut self, path: &Path) -> bool {
+        // Not followed: a link that leads nowhere is there, and is an error.
+        let found = std::fs::symlink_metadata(path);
+        // A name without a format is a slip, to be seen before there is such a file.
+        let is_absent = found.is_err_and(|error| error.kind() == ErrorKind::NotFound) && Format::of(path).is_ok();
+        if is_absent {
+            self.found.absent.push(path.to_owned());
+        }
+        is_absent
     }
 
     /// Reads a text as if it were the file `name`.
@@ -201,6 +214,9 @@ impl<'a> Files<'a> {
         for fault in faults {
             self.fail(ConfigError::new(fault.problem).given_by(&origin(path, fault.at)));
         }
+        for entry in take(&mut entries, SCHEMA) {
+            self.schema(path, &entry);
+        }
         let profiles = take(&mut entries, PROFILE);
         self.settings(path, None, true, &entries);
         for entry in profiles {
@@ -215,27 +231,38 @@ impl<'a> Files<'a> {
             _ => std::slice::from_ref(included),
         };
         for node in nodes {
-            let name = match node.value() {
-                Ok(crate::Value::Text(name)) if !name.is_empty() => name,
-                Ok(found) => {
-                    let problem = format!("`{INCLUDE}` names a file or a list of files, found {}", found.describe());
-                    self.fail(ConfigError::new(problem).given_by(&origin(path, node.at)));
-                    continue;
-                }
-                Err(problem) => {
-                    if let Some(Fault { at, problem }) = problem {
-                        self.fail(ConfigError::new(problem).given_by(&origin(path, at)));
-                    }
+            let included = node
+                .value()
+                .and_then(|value| Included::of(&value).map_err(|problem| Some(Fault::new(node.at, problem))));
+            let Included { name, may_be_absent } = match included {
+                Ok(included) => included,
+                Err(None) => continue,
+                Err(Some(Fault { at, problem })) => {
+                    self.fail(ConfigError::new(problem).given_by(&origin(path, at)));
                     continue;
                 }
             };
             let file = path.parent().unwrap_or(Path::new("")).join(name);
+            if may_be_absent && self.is_absent(&file) {
+                continue;
+            }
             if let Err(problem) = self.visit(&file) {
                 let chain: Vec<_> = self.chain.iter().map(|(path, _)| path.display().to_string()).collect();
                 let problem = format!("{problem} ({} -> {})", chain.join(" -> "), file.display());
                 self.fail(ConfigError::new(problem).given_by(&origin(path, node.at)));
             }
         }
+    }
+
+    /// What editors read and the program does not.
+    fn schema(&mut self, path: &Path, entry: &Entry) {
+        let found = match entry.value.value() {
+            Ok(Value::Text(_)) | Err(None) => return,
+            Ok(value) => value.kind(),
+            Err(Some(_)) => "no value",
+        };
+        let error = ConfigError::new(format!("`{SCHEMA}` names the schema of this file for editors, found {found}"));
+        self.candidates.errors.push(error.given_by(&origin(path, entry.at)));
     }
 
     fn profiles(&mut self, path: &Path, profiles: &Entry) {
@@ -276,6 +303,28 @@ impl<'a> Files<'a> {
         let candidates = if in_use { &mut *self.candidates } else { &mut unused };
         Settings { table: self.table, path, profile, candidates }.read("", entries);
         self.candidates.errors.append(unused.errors);
+    }
+}
+
+/// One entry of `include`.
+struct Included {
+    name: String,
+    may_be_absent: bool,
+}
+
+impl Included {
+    fn of(entry: &Value) -> Result<Self, String> {
+        let (name, may_be_absent) = match entry {
+            Value::Table(entries) if entries.len() == 1 => (entries.get(IF_PRESENT), true),
+            name => (Some(name), false),
+        };
+        match (name, entry) {
+            (Some(Value::Text(name)), _) if !name.is_empty() => Ok(Self { name: name.clone(), may_be_absent }),
+            (_, Value::Table(_)) => Err(format!(
+                "a table in `{INCLUDE}` has one key, `{IF_PRESENT}`, that names a file which need not be there"
+            )),
+            _ => Err(format!("`{INCLUDE}` names a file or a list of files, found {}", entry.describe())),
+        }
     }
 }
 

@@ -83,7 +83,7 @@ impl Settings<'_> {
     }
 
     fn is_secret(&self, index: usize) -> bool {
-        self.table.entries[index].info.ops.ty.is_secret()
+        self.table.entries[index].info.is_secret()
     }
 
     fn unknown(&mut self, path: &str, at: Position, value: &Node) {

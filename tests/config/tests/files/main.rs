@@ -1,0 +1,7 @@
+//! Files: formats, includes, profiles, and everything that can be wrong with them.
+
+mod damage;
+mod faults;
+mod formats;
+mod service;
+mod several;
