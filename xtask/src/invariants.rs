@@ -11,7 +11,7 @@ use crate::workspace::{Outcome, cargo, no_faults, output, root, tracked_files};
 /// Files and folders that may hold unsafe code.
 const UNSAFE: &[&str] = &[
     "engine/src/weights/mapped_file.rs",
-    "kernels/src/cpu/simd.rs",
+    "kernels/src/cpu/simd",
     "kernels/src/cuda",
     "tests/cuda-emu",
     "tests/kernels/src/emulator.rs",

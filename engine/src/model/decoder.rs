@@ -150,7 +150,7 @@ impl Decoder {
     /// When a token id is not below the vocabulary size, or the parts of the batch do not fit one another or the store.
     #[must_use]
     pub fn forward(&self, workers: &Workers, kv: &mut KvStore, batch: Batch<'_>) -> Vec<f32> {
-        workers.run(|| {
+        workers.run_awake(|| {
             let hidden = self.hidden_states(workers, kv, batch);
             self.logits(workers, &hidden, batch.logit_rows)
         })

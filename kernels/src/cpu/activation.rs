@@ -1,6 +1,6 @@
 //! The gated activation of the feed-forward block.
 
-use super::Workers;
+use super::{Workers, simd};
 
 /// `y = silu(gate) · up`, where a row of `gate_up` holds `width` gates followed by `width` ups and `silu(g) = g / (1 + e⁻ᵍ)`.
 ///
@@ -11,11 +11,10 @@ use super::Workers;
 /// When the lengths do not fit one another.
 pub fn silu_mul(workers: &Workers, gate_up: &[f32], width: usize, y: &mut [f32]) {
     assert_eq!(gate_up.len(), 2 * y.len(), "output of another shape");
+    let isa = workers.isa();
     workers.for_each_row(y, width, |row, y| {
         let (gate, up) = gate_up[row * 2 * width..(row + 1) * 2 * width].split_at(width);
-        for ((y, &gate), &up) in y.iter_mut().zip(gate).zip(up) {
-            *y = gate / (1.0 + (-gate).exp()) * up;
-        }
+        simd::silu_mul(isa, gate, up, y);
     });
 }
 

@@ -169,16 +169,34 @@ fn five_bits(pair: u8, fifth: u32, i: usize) -> (i32, i32) {
     (i32::from(pair & 0xf) | high_bit(i), i32::from(pair >> 4) | high_bit(i + 16))
 }
 
-/// `scaled(d, q, out)` widens the bytes: few compilers see the vector code in that loop.
 #[inline(always)]
-pub(super) fn q8_0(
-    half: impl Fn([u8; 2]) -> f32,
-    scaled: impl Fn(f32, &[u8; 32], &mut [f32; 32]),
-    block: &[u8; 34],
-    out: &mut [f32; 32],
-) {
-    let q = block[2..].try_into().expect("32 bytes");
-    scaled(half([block[0], block[1]]), q, out);
+pub(super) fn q8_0(half: impl Fn([u8; 2]) -> f32, block: &[u8; 34], out: &mut [f32; 32]) {
+    let scale = half([block[0], block[1]]);
+    for (out, &q) in out.iter_mut().zip(&block[2..]) {
+        *out = scale * f32::from(q.cast_signed());
+    }
+}
+
+#[inline(always)]
+pub(super) fn floats(_: impl Fn([u8; 2]) -> f32, bytes: &[u8; 64], out: &mut [f32; 16]) {
+    for (out, &bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
+        *out = f32::from_le_bytes(bytes);
+    }
+}
+
+#[inline(always)]
+pub(super) fn halves(half: impl Fn([u8; 2]) -> f32, bytes: &[u8; 32], out: &mut [f32; 16]) {
+    for (out, &bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
+        *out = half(bytes);
+    }
+}
+
+/// Each is the upper half of a number.
+#[inline(always)]
+pub(super) fn upper_halves(_: impl Fn([u8; 2]) -> f32, bytes: &[u8; 32], out: &mut [f32; 16]) {
+    for (out, &bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
+        *out = f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16);
+    }
 }
 
 /// Half to single precision, exact for every bit pattern.
@@ -197,12 +215,6 @@ pub(super) fn half(bytes: [u8; 2]) -> f32 {
         _ => magnitude,
     };
     f32::from_bits(magnitude | sign)
-}
-
-/// The number of which `bytes` are the upper half.
-#[inline(always)]
-pub(super) fn upper_half(bytes: [u8; 2]) -> f32 {
-    f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::Workers;
 use super::matmul::{TILE_ROWS, dot_block, token_block};
 use super::routing::Routing;
-use super::simd::weighted_sum;
+use super::simd::weighted_sums;
 
 /// The choices of a [`Routing`] sorted by expert: all tokens of the first expert, then those of the second, and so on.
 ///
@@ -167,7 +167,7 @@ pub fn combine_experts(
     workers.for_each_row(y, width, |token, y| {
         let choices = token * per_token..(token + 1) * per_token;
         let rows = &groups.rows[choices.clone()];
-        weighted_sum(isa, &routing.weights[choices], |choice| &x[rows[choice] * width..][..width], y);
+        weighted_sums(isa, [&routing.weights[choices]], |choice| &x[rows[choice] * width..][..width], [y]);
     });
 }
 

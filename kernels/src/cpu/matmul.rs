@@ -17,6 +17,12 @@ const TOKEN_BLOCK_BYTES: usize = 128 * 1024;
 /// The fewest tokens per pass over a panel, however long a token is.
 const TOKEN_BLOCK_MIN: usize = 24;
 
+/// The most tasks for each thread in a product with one token.
+const TASKS_FOR_ONE_TOKEN: usize = 32;
+
+/// The fewest weights, times tokens, that a task multiplies: a few microseconds.
+const TASK_ELEMENTS: usize = 16 * 1024;
+
 /// Rows of `W` that lie one after another.
 #[derive(Clone, Copy)]
 pub(super) enum Rows<'a> {
@@ -72,7 +78,7 @@ pub(super) fn product(workers: &Workers, x: &[f32], k: usize, w: &[Rows<'_>], y:
         return;
     }
     let isa = workers.isa();
-    let rows_per_task = n.div_ceil(workers.threads() * 4).next_multiple_of(TILE_ROWS);
+    let rows_per_task = rows_per_task(n, k, tokens, workers.threads());
     let rows: Vec<Rows<'_>> = w
         .iter()
         .flat_map(|&part| {
@@ -97,6 +103,13 @@ pub(super) fn product(workers: &Workers, x: &[f32], k: usize, w: &[Rows<'_>], y:
             (rows, out) => dot_panels(isa, (x, k), rows, out),
         });
     });
+}
+
+/// The rows of a task: few enough that no thread waits long for another, and enough to be worth a hand-over.
+fn rows_per_task(n: usize, k: usize, tokens: usize, threads: usize) -> usize {
+    // With one token, a product is so short that the wait for its last task would count.
+    let tasks = if tokens == 1 { threads * TASKS_FOR_ONE_TOKEN } else { threads * 4 };
+    n.div_ceil(tasks).max(TASK_ELEMENTS.div_ceil(k * tokens)).next_multiple_of(TILE_ROWS)
 }
 
 /// The tokens of `k` elements that one pass over the weights works on.

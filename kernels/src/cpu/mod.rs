@@ -12,7 +12,9 @@
 //! # Order of additions
 //!
 //! For a given instruction set each output element is summed in one fixed order, whatever the number of threads and however
-//! many tokens are computed together. Splitting a prompt into chunks therefore changes no bit of the result.
+//! many tokens are computed together. Splitting a prompt into chunks therefore changes no bit of the result. A product is summed in
+//! as many sums as a vector has lanes, which are then added; [`paged_attention`] has its own order. Instruction sets differ in their
+//! lanes and in what they round, so they differ in the last bits.
 
 #![deny(unsafe_code)]
 

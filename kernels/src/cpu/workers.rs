@@ -1,6 +1,7 @@
 //! The threads a caller lends to the CPU operations.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -20,6 +21,34 @@ pub struct Workers {
 pub struct WorkersError {
     threads: NonZeroUsize,
     source: rayon::ThreadPoolBuildError,
+}
+
+/// Says so when what it is for is over, also by a panic.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Takes part in the work of the pool until it is done, as the thread `own`.
+///
+/// The thread that runs the work can come here too, while it waits for a part of it; that one must go back.
+fn await_work(own: usize, runner: &AtomicUsize, is_done: &AtomicBool) {
+    /// Questions without an answer after which others may have the processor: some microseconds.
+    const PATIENCE: u32 = 256;
+    let mut idle = 0;
+    while !is_done.load(Ordering::Acquire) && runner.load(Ordering::Relaxed) != own {
+        match rayon::yield_now() {
+            Some(rayon::Yield::Executed) => idle = 0,
+            _ if idle < PATIENCE => {
+                idle += 1;
+                std::hint::spin_loop();
+            }
+            _ => std::thread::yield_now(),
+        }
+    }
 }
 
 impl Workers {
@@ -55,6 +84,25 @@ impl Workers {
         self.pool.install(work)
     }
 
+    /// As [`Workers::run`], and the other threads stay awake for the operations inside until `work` is done.
+    ///
+    /// This is for work of many short operations: to wake a thread takes longer than one of them. The threads ask for work all
+    /// the time; one that finds none for long lets others have its processor in between.
+    pub fn run_awake<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        if self.threads() == 1 {
+            return self.run(work);
+        }
+        let (is_done, runner) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
+        self.pool.in_place_scope(|scope| {
+            scope.spawn_broadcast(|_, context| await_work(context.index(), &runner, &is_done));
+            let _done = SetOnDrop(&is_done);
+            self.run(|| {
+                runner.store(self.pool.current_thread_index().unwrap_or(usize::MAX), Ordering::Relaxed);
+                work()
+            })
+        })
+    }
+
     /// The first result, by index, that `find` has for an index below `count`. Calls run in parallel.
     pub fn find_first<R: Send>(&self, count: usize, find: impl Fn(usize) -> Option<R> + Sync + Send) -> Option<R> {
         self.run(|| (0..count).into_par_iter().find_map_first(find))
@@ -73,5 +121,50 @@ impl Workers {
         self.run(|| {
             data.par_chunks_exact_mut(row_len).enumerate().for_each(|(index, row)| work(index, row));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::Workers;
+
+    fn workers(threads: usize) -> Workers {
+        Workers::new(NonZeroUsize::new(threads).expect("not zero")).expect("threads start")
+    }
+
+    /// Parallel rows one after another, as a forward pass has them; returns the number of rows.
+    fn many_operations(workers: &Workers, operations: usize) -> usize {
+        let rows = AtomicUsize::new(0);
+        for _ in 0..operations {
+            workers.for_each_row(&mut [0.0; 24], 2, |_, _| {
+                rows.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        rows.into_inner()
+    }
+
+    #[test]
+    fn awake_threads_do_all_the_work_and_go_back_to_sleep() {
+        for threads in [1, 2, 3, 5] {
+            let workers = workers(threads);
+            // Wherever the work starts, and however often: every call ends, which it would not if a thread waited for itself.
+            for _ in 0..300 {
+                assert_eq!(workers.run_awake(|| many_operations(&workers, 20)), 240);
+            }
+            assert_eq!(workers.run(|| workers.run_awake(|| many_operations(&workers, 20))), 240);
+            assert_eq!(workers.run_awake(|| workers.run_awake(|| many_operations(&workers, 20))), 240);
+        }
+    }
+
+    #[test]
+    fn a_panic_in_the_work_reaches_the_caller_and_leaves_the_threads_usable() {
+        let workers = workers(3);
+        let work = std::panic::AssertUnwindSafe(|| workers.run_awake(|| panic!("on purpose")));
+        let panic = std::panic::catch_unwind(work).map(|()| "none").expect_err("it panics");
+        assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
+        assert_eq!(workers.run_awake(|| many_operations(&workers, 3)), 36);
     }
 }
