@@ -94,6 +94,14 @@ DEVICE void load_matrix_x4(u32 (&to)[4], const void *row) {
                : "memory");
 }
 
+// As load_matrix_x4, each matrix transposed.
+DEVICE void load_matrix_x4_transposed(u32 (&to)[4], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
 // c += a b for a 16x16 tile of a (row major), a 16x8 tile of b (column major) and a 16x8 tile of c.
 DEVICE void mma_16x8x16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "

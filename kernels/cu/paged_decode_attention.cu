@@ -5,14 +5,10 @@
 // the sum does not depend on scheduling. The split length is fixed at compile time, not chosen from the batch: a
 // request's result is then bit-identical whatever it is batched with.
 //
-// Set by the host, which also checks them:
-//   HEAD_DIM       elements per head: 32, 64, 128 or 256
-//   QUERY_HEADS    query heads of the model
-//   KV_HEADS       key/value heads; divides QUERY_HEADS
+// Set by the host beside the sizes of attention.cuh, HEAD_DIM being 32, 64, 128 or 256:
 //   HEADS          query heads a block handles, all of one key head
-//   PAGE_SHIFT     log2 of the tokens in a page
 //   SPLIT_TOKENS   tokens a block covers
-#include "common.cuh"
+#include "attention.cuh"
 
 enum : int {
   WARPS = 4,
@@ -23,7 +19,6 @@ enum : int {
   TOKENS_PER_STEP = WARPS * TOKENS_PER_WARP,
   // Tokens a lane has in flight: their loads overlap, and one rescale of the accumulator serves them all.
   UNROLL = 2,
-  GROUP = QUERY_HEADS / KV_HEADS,
 };
 
 // A softmax-weighted sum in progress: scores are in units of log2, `sum` and `value` are relative to 2^max.
@@ -32,16 +27,6 @@ struct Running {
   float sum[HEADS];
   float value[HEADS][8];
 };
-
-// What `2^(x - reference)` must use as reference: a row with nothing visible yet has max -inf, and -inf - -inf is NaN.
-DEVICE float finite_reference(float max) { return max == -infinity() ? 0.0f : max; }
-
-// Where a token's key and value start, relative to the pools.
-DEVICE i64 token_offset(const i32 *pages, i32 token, i64 page_stride, i64 token_stride) {
-  const i32 page = pages[token >> PAGE_SHIFT];
-  const i32 row = token & ((1 << PAGE_SHIFT) - 1);
-  return (i64)page * page_stride + (i64)row * token_stride;
-}
 
 // Adds UNROLL tokens to the running sums. A token that is not visible contributes exactly nothing.
 DEVICE void accumulate(Running &running, const float (&query)[HEADS][8], const uint4 (&keys)[UNROLL],

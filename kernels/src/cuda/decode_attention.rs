@@ -4,6 +4,7 @@ use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, LaunchConfi
 
 use super::device::CudaDevice;
 use super::error::{CudaError, During, require, require_size, require_supported};
+use super::kv_pool::{KvLayout, KvShape, check_block_table, check_query_heads};
 use super::nvrtc::{KernelSource, Program};
 
 /// The sizes that the kernel is compiled for.
@@ -36,26 +37,20 @@ impl DecodeAttentionShape {
             matches!(self.head_dim, 32 | 64 | 128 | 256),
             "32, 64, 128 and 256",
         )?;
-        require_supported("kv_heads", self.kv_heads, self.kv_heads > 0, "one head or more")?;
-        require_supported(
-            "query_heads",
-            self.query_heads,
-            self.query_heads > 0 && self.query_heads.is_multiple_of(self.kv_heads),
-            "a positive multiple of kv_heads",
-        )?;
-        require_supported("query_heads", self.query_heads, self.query_heads <= MAX_GRID_YZ, "up to 65535")?;
-        require_supported(
-            "page_size",
-            self.page_size,
-            self.page_size.is_power_of_two() && self.page_size <= 1 << 20,
-            "powers of two up to 1048576",
-        )?;
+        self.kv().check()?;
+        check_query_heads(self.query_heads, self.kv_heads)?;
         require_supported(
             "split_tokens",
             self.split_tokens,
             (1..=1 << 30).contains(&self.split_tokens),
             "1 to 1073741824",
         )
+    }
+
+    /// What the pages hold.
+    #[must_use]
+    pub fn kv(&self) -> KvShape {
+        KvShape { head_dim: self.head_dim, kv_heads: self.kv_heads, page_size: self.page_size }
     }
 
     /// Splits of a launch whose longest context is `max_context`.
@@ -68,48 +63,6 @@ impl DecodeAttentionShape {
     fn heads_per_block(&self) -> usize {
         let group = self.query_heads / self.kv_heads;
         (1..=MAX_HEADS_PER_BLOCK).rev().find(|heads| group.is_multiple_of(*heads)).unwrap_or(1)
-    }
-}
-
-/// How keys and values lie in their pools, in elements. Key and value pool are laid out alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KvLayout {
-    /// Pages in each pool.
-    pub pages: usize,
-    /// From a page to the next.
-    pub page_stride: usize,
-    /// From a token to the next of the same page.
-    pub token_stride: usize,
-    /// From a head to the next of the same token.
-    pub head_stride: usize,
-}
-
-impl KvLayout {
-    /// `[page, token, head, element]`: writing a token is one contiguous run.
-    #[must_use]
-    pub fn token_major(shape: &DecodeAttentionShape, pages: usize) -> Self {
-        let token_stride = shape.kv_heads * shape.head_dim;
-        Self { pages, page_stride: shape.page_size * token_stride, token_stride, head_stride: shape.head_dim }
-    }
-
-    /// `[page, head, token, element]`: a head of a page is one contiguous tile.
-    #[must_use]
-    pub fn head_major(shape: &DecodeAttentionShape, pages: usize) -> Self {
-        let head_stride = shape.page_size * shape.head_dim;
-        Self { pages, page_stride: shape.kv_heads * head_stride, token_stride: shape.head_dim, head_stride }
-    }
-
-    /// Elements from a pool's start to the end of its last row; `None` where that is not a number.
-    fn extent(&self, shape: &DecodeAttentionShape) -> Option<usize> {
-        let Some(last_page) = self.pages.checked_sub(1) else {
-            return Some(0);
-        };
-        last_page
-            .checked_mul(self.page_stride)?
-            .checked_add((shape.page_size - 1).checked_mul(self.token_stride)?)?
-            .checked_add((shape.kv_heads - 1).checked_mul(self.head_stride)?)?
-            .checked_add(shape.head_dim)
-            .filter(|extent| i64::try_from(*extent).is_ok())
     }
 }
 
@@ -243,7 +196,7 @@ impl CudaDevice {
         }
         let DecodeAttentionArgs { mut output, mut lse, workspace, layout, .. } = args;
         let splits = shape.splits(args.max_context);
-        let strides = [layout.page_stride, layout.token_stride, layout.head_stride].map(|stride| stride as i64);
+        let strides = layout.strides();
         let (table_width, split_count) = (args.table_width as i32, splits as i32);
         let blocks_of_heads = shape.query_heads / shape.heads_per_block();
         let mut launch = self.launch_builder(&kernel.attention);
@@ -301,13 +254,7 @@ impl CudaDevice {
         require_size("length of slots", args.slots.len(), requests)?;
 
         let width = args.table_width;
-        require("table_width", width, fits_i32(width), || "less than 2^31".to_owned())?;
-        require(
-            "length of block_table",
-            args.block_table.len(),
-            width > 0 && args.block_table.len().is_multiple_of(width),
-            || format!("a multiple of table_width ({width})"),
-        )?;
+        check_block_table(args.block_table.len(), width)?;
         require("max_context", args.max_context, args.max_context.div_ceil(shape.page_size) <= width, || {
             format!("at most {width} pages of {}", shape.page_size)
         })?;
@@ -321,37 +268,8 @@ impl CudaDevice {
         let values = args.workspace.output.len();
         let needed = parts * shape.head_dim;
         require("values of the workspace", values, values >= needed, || format!("at least {needed}"))?;
-        self.check_pools(shape, args)
-    }
-
-    fn check_pools(&self, shape: &DecodeAttentionShape, args: &DecodeAttentionArgs<'_>) -> Result<(), CudaError> {
-        let layout = &args.layout;
-        let extent = layout.extent(shape);
-        for (what, pool) in [("length of the key pool", &args.keys), ("length of the value pool", &args.values)] {
-            require(what, pool.len(), extent.is_some_and(|extent| extent <= pool.len()), || {
-                extent.map_or_else(
-                    || "a layout whose offsets fit 63 bits".to_owned(),
-                    |extent| format!("at least {extent}"),
-                )
-            })?;
-        }
-        for (what, stride) in [
-            ("page_stride", layout.page_stride),
-            ("token_stride", layout.token_stride),
-            ("head_stride", layout.head_stride),
-        ] {
-            require(what, stride, stride.is_multiple_of(8), || {
-                "a multiple of 8 elements, for 16-byte loads".to_owned()
-            })?;
-        }
-        for (what, misalignment) in [
-            ("the query's address modulo 16", self.misalignment(&args.query)),
-            ("the key pool's address modulo 16", self.misalignment(&args.keys)),
-            ("the value pool's address modulo 16", self.misalignment(&args.values)),
-        ] {
-            require_size(what, misalignment, 0)?;
-        }
-        Ok(())
+        require_size("the query's address modulo 16", self.misalignment(&args.query), 0)?;
+        args.layout.check(self, shape.kv(), &args.keys, &args.values)
     }
 }
 
@@ -386,15 +304,5 @@ mod tests {
             let shape = DecodeAttentionShape { query_heads, ..GOOD };
             assert_eq!(shape.heads_per_block(), heads, "{query_heads} query heads");
         }
-    }
-
-    #[test]
-    fn a_pool_ends_with_the_last_row_whatever_the_layout() {
-        for layout in [KvLayout::token_major(&GOOD, 5), KvLayout::head_major(&GOOD, 5)] {
-            assert_eq!(layout.extent(&GOOD), Some(5 * 16 * 8 * 128));
-        }
-        assert_eq!(KvLayout::token_major(&GOOD, 0).extent(&GOOD), Some(0));
-        let absurd = KvLayout { page_stride: usize::MAX / 2, ..KvLayout::token_major(&GOOD, 5) };
-        assert_eq!(absurd.extent(&GOOD), None);
     }
 }

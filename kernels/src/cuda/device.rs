@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUfunction_attribute_enum, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchArgs,
     ValidAsZeroBits,
@@ -125,6 +125,18 @@ pub(super) struct LoadedModule {
 impl LoadedModule {
     pub(super) fn function(&self, name: &str) -> Result<CudaFunction, CudaError> {
         self.module.load_function(name).during("finding a kernel in its module")
+    }
+
+    /// A kernel that is launched with `bytes` of dynamic shared memory, which may be more than kernels get unasked.
+    pub(super) fn function_with_shared(&self, name: &str, bytes: u32) -> Result<CudaFunction, CudaError> {
+        let function = self.function(name)?;
+        function
+            .set_attribute(
+                CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                bytes.cast_signed(),
+            )
+            .during("asking for shared memory")?;
+        Ok(function)
     }
 }
 

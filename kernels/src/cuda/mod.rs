@@ -9,15 +9,19 @@ mod decode_attention;
 mod device;
 mod error;
 mod grouped_gemm;
+mod kv_pool;
 mod library;
 mod nvrtc;
+mod prefill_attention;
 
 pub mod check;
 
 pub use check::{Report, self_check};
 pub use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
-pub use decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace, KvLayout};
+pub use decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace};
 pub use device::{CudaDevice, CudaOptions};
 pub use error::CudaError;
 pub use grouped_gemm::{GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};
+pub use kv_pool::{KvLayout, KvShape};
 pub use nvrtc::{Compiled, Compiler, KernelSource, Program, Target};
+pub use prefill_attention::{PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape};

@@ -25,7 +25,9 @@ impl KernelSource {
     }
 }
 
-const COMMON_HEADER: &str = include_str!("../../cu/common.cuh");
+/// The headers that sources may include, by the name that they include them by.
+const HEADERS: [(&str, &str); 2] =
+    [("common.cuh", include_str!("../../cu/common.cuh")), ("attention.cuh", include_str!("../../cu/attention.cuh"))];
 
 /// A source together with the sizes it is compiled for.
 #[derive(Debug, Clone)]
@@ -113,35 +115,38 @@ impl Compiler {
 struct Handle {
     program: sys::nvrtcProgram,
     // The program may refer to its text until it is destroyed.
-    _texts: [CString; 4],
+    _texts: Vec<CString>,
 }
 
 impl Handle {
     fn create(source: &KernelSource) -> Result<Self, CudaError> {
         // A rooted name: the compiler puts the working directory before any other, and messages would vary with it.
         let name = format!("/kernels/cu/{}", source.name);
-        let texts = [
-            text(source.name, &source.text)?,
-            text(source.name, &name)?,
-            text("common.cuh", COMMON_HEADER)?,
-            text("common.cuh", "common.cuh")?,
-        ];
-        let [source_text, source_name, header_text, header_name] = &texts;
-        let (headers, header_names) = ([header_text.as_ptr()], [header_name.as_ptr()]);
+        let source_text = text(source.name, &source.text)?;
+        let source_name = text(source.name, &name)?;
+        let mut headers = Vec::with_capacity(HEADERS.len());
+        let mut header_names = Vec::with_capacity(HEADERS.len());
+        for (name, content) in HEADERS {
+            headers.push(text(name, content)?);
+            header_names.push(text(name, name)?);
+        }
+        let header_pointers: Vec<_> = headers.iter().map(|header| header.as_ptr()).collect();
+        let name_pointers: Vec<_> = header_names.iter().map(|name| name.as_ptr()).collect();
         let mut program = std::ptr::null_mut();
-        // SAFETY: all strings outlive the program, and the two arrays hold the one header that is announced.
+        // SAFETY: all strings outlive the program, and both arrays hold as many as are announced.
         unsafe {
             sys::nvrtcCreateProgram(
                 &raw mut program,
                 source_text.as_ptr(),
                 source_name.as_ptr(),
-                1,
-                headers.as_ptr(),
-                header_names.as_ptr(),
+                HEADERS.len() as i32,
+                header_pointers.as_ptr(),
+                name_pointers.as_ptr(),
             )
         }
         .result()
         .during("creating a program")?;
+        let texts = [source_text, source_name].into_iter().chain(headers).chain(header_names).collect();
         Ok(Self { program, _texts: texts })
     }
 

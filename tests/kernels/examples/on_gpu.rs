@@ -18,6 +18,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             case.check(&device);
         }
     }
+    for head_dim in (16..=256).step_by(16) {
+        for case in cases::prefill(head_dim) {
+            case.check(&device);
+        }
+    }
     for block_rows in [16, 32, 64, 128] {
         for case in cases::products(block_rows) {
             case.check(&device);
@@ -25,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for seed in 0..200 {
         cases::random_attention(seed).check(&device);
+        cases::random_prefill(seed).check(&device);
         cases::random_product(seed).check(&device);
     }
     println!("all right, in {:.1} s", start.elapsed().as_secs_f64());

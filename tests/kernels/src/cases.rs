@@ -1,10 +1,32 @@
-//! The problems that both kernels must solve, on whatever device.
+//! The problems that the kernels must solve, on whatever device.
 
-use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, Noise, PoolOrder};
-use kernels::cuda::{CudaDevice, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape};
+use kernels::cuda::check::{
+    Comparison, DecodeProblem, GroupedGemmProblem, Noise, PoolOrder, PrefillProblem, PrefillRequest,
+};
+use kernels::cuda::{
+    CudaDevice, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention,
+    PrefillAttentionShape,
+};
 
 /// Contexts around the boundaries of pages and splits; an empty one and a padding row among them.
 const CONTEXTS: [Option<usize>; 8] = [Some(17), Some(0), Some(513), None, Some(1), Some(16), Some(100), Some(15)];
+
+/// Query tokens and contexts: prompts, chunks, single tokens and padding in one batch, around the boundaries of pages and
+/// steps; fewer keys than query tokens, no query token, and nothing at all.
+const RUNS: [(usize, Option<usize>); 12] = [
+    (37, Some(37)),
+    (17, Some(97)),
+    (1, Some(54)),
+    (0, Some(20)),
+    (3, None),
+    (64, Some(64)),
+    (65, Some(130)),
+    (1, Some(1)),
+    (16, Some(16)),
+    (5, Some(2)),
+    (0, Some(0)),
+    (1, Some(65)),
+];
 
 /// Rows per expert around the boundary of a block, and experts without rows first, last and between.
 const ROWS: [usize; 8] = [0, 1, 63, 64, 0, 65, 17, 0];
@@ -16,6 +38,21 @@ pub struct AttentionCase {
     pub shape: DecodeAttentionShape,
     /// One request per entry.
     pub contexts: Vec<Option<usize>>,
+    /// How the pools lie.
+    pub order: PoolOrder,
+    /// Decides the inputs.
+    pub seed: u64,
+}
+
+/// A batch for prefill attention.
+#[derive(Debug, Clone)]
+pub struct PrefillCase {
+    /// What the kernel is compiled for.
+    pub shape: PrefillAttentionShape,
+    /// Query tokens and context of each request.
+    pub requests: Vec<PrefillRequest>,
+    /// Query tokens of no request.
+    pub padding: usize,
     /// How the pools lie.
     pub order: PoolOrder,
     /// Decides the inputs.
@@ -45,6 +82,24 @@ impl AttentionCase {
         println!("{self:?}");
         let kernel = DecodeAttention::compile(device, self.shape).unwrap();
         let problem = DecodeProblem::random(self.shape, &self.contexts, self.order, self.seed);
+        let found = problem.run(device, &kernel).unwrap();
+        for comparison in problem.compare(&found) {
+            assert_near(&comparison);
+        }
+        assert!(found.guards_intact, "wrote outside its results");
+    }
+}
+
+impl PrefillCase {
+    /// Solves the problem on a device and compares; prints the errors.
+    ///
+    /// # Panics
+    ///
+    /// If the result is wrong or the device fails.
+    pub fn check(&self, device: &CudaDevice) {
+        println!("{self:?}");
+        let kernel = PrefillAttention::compile(device, self.shape).unwrap();
+        let problem = PrefillProblem::random(self.shape, &self.requests, self.padding, self.order, self.seed);
         let found = problem.run(device, &kernel).unwrap();
         for comparison in problem.compare(&found) {
             assert_near(&comparison);
@@ -123,6 +178,57 @@ pub fn random_attention(seed: u64) -> AttentionCase {
     let contexts = (0..=noise.below(5)).map(|_| (noise.below(6) > 0).then(|| noise.below(longest + 1))).collect();
     let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][noise.below(2)];
     AttentionCase { shape, contexts, order, seed }
+}
+
+/// Prefill attention with heads of `head_dim` elements: page sizes by group sizes, the pools in either order in turn.
+#[must_use]
+pub fn prefill(head_dim: usize) -> Vec<PrefillCase> {
+    let shapes: &[(usize, usize)] = match head_dim {
+        16 => &[(16, 2), (4, 1)],
+        64 => &[(1, 4), (16, 7), (64, 1)],
+        128 => &[(16, 1), (16, 8), (128, 4)],
+        _ => &[(16, 4)],
+    };
+    let requests: Vec<_> = RUNS.iter().map(|&(tokens, context)| PrefillRequest { tokens, context }).collect();
+    shapes
+        .iter()
+        .enumerate()
+        .map(|(index, &(page_size, group))| PrefillCase {
+            shape: PrefillAttentionShape { head_dim, query_heads: 2 * group, kv_heads: 2, page_size },
+            requests: requests.clone(),
+            padding: index % 2 * 3,
+            order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][(head_dim / 16 + index) % 2],
+            seed: (head_dim * 1000 + index) as u64,
+        })
+        .collect()
+}
+
+/// Prefill attention in shapes and batches drawn at random.
+#[must_use]
+pub fn random_prefill(seed: u64) -> PrefillCase {
+    let mut noise = Noise::new(seed);
+    let mut one_of = |choices: &[usize]| choices[noise.below(choices.len())];
+    let kv_heads = one_of(&[1, 2, 3]);
+    let shape = PrefillAttentionShape {
+        head_dim: one_of(&[16, 32, 48, 64, 80, 96, 112, 128, 192]),
+        query_heads: kv_heads * one_of(&[1, 2, 3, 4, 5, 7, 8, 16]),
+        kv_heads,
+        page_size: one_of(&[1, 2, 8, 16, 32, 128]),
+    };
+    let (most, longest) = (one_of(&[1, 20, 80]), one_of(&[3, 70, 300]));
+    let requests = (0..=noise.below(40))
+        .map(|_| {
+            let tokens = noise.below(most + 1);
+            let context = (noise.below(6) > 0).then(|| tokens + noise.below(longest + 1));
+            PrefillRequest { tokens, context }
+        })
+        .scan(0, |total, request| {
+            *total += request.tokens;
+            (*total < 160).then_some(request)
+        })
+        .collect();
+    let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][noise.below(2)];
+    PrefillCase { shape, requests, padding: noise.below(5), order, seed }
 }
 
 /// Grouped products in blocks of `block_rows`: whole tiles, parts of tiles in either direction, and less than one tile;

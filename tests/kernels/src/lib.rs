@@ -7,6 +7,7 @@ use kernels::cuda::{CudaDevice, CudaOptions};
 
 pub mod cases;
 mod emulator;
+pub mod mutation;
 
 pub use emulator::Emulator;
 

@@ -3,7 +3,8 @@
 use kernel_tests::device;
 use kernels::cuda::{
     CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace,
-    GroupedGemm, GroupedGemmArgs, GroupedGemmShape, KvLayout,
+    GroupedGemm, GroupedGemmArgs, GroupedGemmShape, KvLayout, PrefillAttention, PrefillAttentionArgs,
+    PrefillAttentionShape,
 };
 
 const ATTENTION: DecodeAttentionShape =
@@ -33,7 +34,7 @@ impl Attention {
         Self {
             query: rows * ATTENTION.head_dim,
             keys: PAGES * 16 * 2 * 32,
-            layout: KvLayout::token_major(&ATTENTION, PAGES),
+            layout: KvLayout::token_major(ATTENTION.kv(), PAGES),
             block_table: 4 * WIDTH,
             slots: REQUESTS,
             max_context: 80,
@@ -98,6 +99,108 @@ fn attention_checks_every_size() {
         ("length of the key pool", long_stride),
         ("token_stride", odd_stride),
         ("the key pool's address modulo 16", Attention { shift: 4, ..right() }),
+    ];
+    for (what, batch) in wrong {
+        let error = batch.launch(&device, &kernel).unwrap_err();
+        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+    }
+}
+
+const PREFILL: PrefillAttentionShape =
+    PrefillAttentionShape { head_dim: 32, query_heads: 4, kv_heads: 2, page_size: 16 };
+const TOKENS: usize = 6;
+
+/// As [`Attention`], for runs of query tokens.
+struct Prefill {
+    query: usize,
+    query_stride: usize,
+    tokens: usize,
+    values: usize,
+    layout: KvLayout,
+    block_table: usize,
+    table_width: usize,
+    query_starts: usize,
+    context: usize,
+    output: usize,
+    lse: Option<usize>,
+    /// Elements to skip at the start of the output.
+    shift: usize,
+}
+
+impl Prefill {
+    fn right() -> Self {
+        Self {
+            query: 5 * 136 + 128,
+            query_stride: 136,
+            tokens: TOKENS,
+            values: PAGES * 16 * 2 * 32,
+            layout: KvLayout::head_major(PREFILL.kv(), PAGES),
+            block_table: 4 * WIDTH,
+            table_width: WIDTH,
+            query_starts: REQUESTS + 1,
+            context: REQUESTS,
+            output: TOKENS * 128,
+            lse: Some(TOKENS * 4),
+            shift: 0,
+        }
+    }
+
+    fn launch(&self, device: &CudaDevice, kernel: &PrefillAttention) -> Result<(), CudaError> {
+        let query: CudaSlice<u16> = device.zeros(self.query)?;
+        let keys: CudaSlice<u16> = device.zeros(PAGES * 16 * 2 * 32)?;
+        let values: CudaSlice<u16> = device.zeros(self.values)?;
+        let block_table: CudaSlice<i32> = device.zeros(self.block_table)?;
+        let slots: CudaSlice<i32> = device.zeros(REQUESTS)?;
+        let query_starts: CudaSlice<i32> = device.zeros(self.query_starts)?;
+        let context: CudaSlice<i32> = device.zeros(self.context)?;
+        let mut output: CudaSlice<u16> = device.zeros(self.output + self.shift)?;
+        let mut lse: Option<CudaSlice<f32>> = self.lse.map(|length| device.zeros(length)).transpose()?;
+        device.paged_prefill_attention(
+            kernel,
+            PrefillAttentionArgs {
+                query: query.as_view(),
+                query_stride: self.query_stride,
+                tokens: self.tokens,
+                keys: keys.as_view(),
+                values: values.as_view(),
+                layout: self.layout,
+                block_table: block_table.as_view(),
+                table_width: self.table_width,
+                slots: slots.as_view(),
+                query_starts: query_starts.as_view(),
+                context: context.as_view(),
+                scale: 1.0,
+                output: output.slice_mut(self.shift..),
+                lse: lse.as_mut().map(CudaSlice::as_view_mut),
+            },
+        )?;
+        device.synchronize()
+    }
+}
+
+#[test]
+fn prefill_checks_every_size() {
+    let device = device();
+    let kernel = PrefillAttention::compile(&device, PREFILL).unwrap();
+    let right = Prefill::right;
+    right().launch(&device, &kernel).unwrap();
+    Prefill { lse: None, ..right() }.launch(&device, &kernel).unwrap();
+    let mut odd_stride = right();
+    odd_stride.layout.head_stride -= 4;
+    let wrong = [
+        ("length of query", Prefill { query: 5 * 136 + 127, ..right() }),
+        ("length of query", Prefill { query_stride: usize::MAX / 8 * 8, ..right() }),
+        ("query_stride", Prefill { query_stride: 132, ..right() }),
+        ("tokens * query_heads + requests", Prefill { tokens: 1 << 29, ..right() }),
+        ("length of output", Prefill { output: TOKENS * 128 + 1, ..right() }),
+        ("length of lse", Prefill { lse: Some(TOKENS * 4 - 1), ..right() }),
+        ("length of query_starts", Prefill { query_starts: REQUESTS, ..right() }),
+        ("length of context", Prefill { context: REQUESTS + 1, ..right() }),
+        ("length of block_table", Prefill { block_table: 19, ..right() }),
+        ("length of block_table", Prefill { table_width: 0, ..right() }),
+        ("length of the value pool", Prefill { values: 3071, ..right() }),
+        ("head_stride", odd_stride),
+        ("the output's address modulo 16", Prefill { shift: 4, ..right() }),
     ];
     for (what, batch) in wrong {
         let error = batch.launch(&device, &kernel).unwrap_err();

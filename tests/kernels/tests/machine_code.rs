@@ -2,7 +2,8 @@
 
 use kernel_tests::compiler_folder;
 use kernels::cuda::{
-    Compiler, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource, Program, Target,
+    Compiler, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource, PrefillAttention,
+    PrefillAttentionShape, Program, Target,
 };
 
 const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
@@ -13,11 +14,15 @@ fn programs() -> Vec<Program> {
             DecodeAttentionShape { head_dim, query_heads: 4 * group, kv_heads: 4, page_size: 16, split_tokens: 256 };
         DecodeAttention::program(shape, DecodeAttention::SOURCE).unwrap()
     });
+    let prefill = [(16, 2), (64, 1), (80, 1), (96, 7), (128, 4), (192, 8), (256, 4)].map(|(head_dim, group)| {
+        let shape = PrefillAttentionShape { head_dim, query_heads: 4 * group, kv_heads: 4, page_size: 16 };
+        PrefillAttention::program(shape, PrefillAttention::SOURCE).unwrap()
+    });
     let products = [16, 32, 64, 128].map(|block_rows| {
         let shape = GroupedGemmShape { block_rows, experts: 128, columns: 1536, depth: 2048, rows_per_input: 8 };
         GroupedGemm::program(shape, GroupedGemm::SOURCE).unwrap()
     });
-    attention.into_iter().chain(products).collect()
+    attention.into_iter().chain(prefill).chain(products).collect()
 }
 
 #[test]

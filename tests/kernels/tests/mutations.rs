@@ -2,29 +2,16 @@
 //!
 //! A failed kernel fails its device for good, so every test here opens the device for itself and they run one at a time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use kernel_tests::mutation::{alone, assert_reported, mutate};
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder};
 use kernels::cuda::{CudaError, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource};
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 const PRODUCT: GroupedGemmShape =
     GroupedGemmShape { block_rows: 64, experts: 3, columns: 64, depth: 160, rows_per_input: 2 };
 
 const ATTENTION: DecodeAttentionShape =
     DecodeAttentionShape { head_dim: 64, query_heads: 4, kv_heads: 2, page_size: 16, split_tokens: 64 };
-
-/// The source with one place changed.
-fn mutate(source: &KernelSource, from: &str, to: &str) -> KernelSource {
-    assert_eq!(source.text.matches(from).count(), 1, "`{from}` must be in {} once", source.name);
-    KernelSource { name: source.name, text: source.text.replacen(from, to, 1).into() }
-}
 
 /// Whether a broken product is right in numbers; an error is the emulator's.
 fn run_product(source: KernelSource) -> Result<bool, CudaError> {
@@ -42,25 +29,6 @@ fn run_attention(source: KernelSource) -> Result<bool, CudaError> {
     let problem = DecodeProblem::random(ATTENTION, &contexts, PoolOrder::TokenMajor, 32);
     let found = problem.run(&device, &kernel)?;
     Ok(problem.compare(&found).iter().all(Comparison::holds))
-}
-
-/// The emulator's report must have `words` and name a line of the source that has one of `lines`.
-fn assert_reported(outcome: Result<bool, CudaError>, source: &KernelSource, words: &str, lines: &[&str]) {
-    let error = outcome.expect_err("the broken kernel ran");
-    assert!(matches!(error, CudaError::Driver { .. }), "{error}");
-    let report = Emulator::open().report();
-    assert!(report.contains(words), "no `{words}` in:\n{report}");
-    let prefix = format!("{}:", source.name);
-    let named: Vec<&str> = report
-        .match_indices(&prefix)
-        .filter_map(|(at, _)| {
-            let digits = &report[at + prefix.len()..];
-            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-            source.text.lines().nth(digits[..end].parse::<usize>().ok()? - 1)
-        })
-        .collect();
-    let names = |wanted: &&str| named.iter().any(|line| line.contains(*wanted));
-    assert!(lines.iter().any(names), "lines {named:?} in:\n{report}");
 }
 
 #[test]
@@ -144,7 +112,11 @@ fn attention_that_looks_one_token_too_far_leaves_its_pool() {
 #[test]
 fn attention_with_a_page_index_off_by_one_leaves_its_pool() {
     let _alone = alone();
-    let source = mutate(&DecodeAttention::SOURCE, "pages[token >> PAGE_SHIFT]", "pages[(token >> PAGE_SHIFT) + 1]");
+    let source = mutate(
+        &DecodeAttention::SOURCE,
+        "token_offset(pages, token,",
+        "token_offset(pages, token + (1 << PAGE_SHIFT),",
+    );
     let outcome = run_attention(source.clone());
     assert_reported(outcome, &source, "allocation", &["(keys + offset)", "(values + offset)"]);
 }

@@ -2,8 +2,10 @@
 //! emulator's, not the test's.
 
 use kernel_tests::{Emulator, device};
-use kernels::cuda::check::{DecodeProblem, GroupedGemmProblem, PoolOrder};
-use kernels::cuda::{DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape};
+use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder, PrefillProblem, PrefillRequest};
+use kernels::cuda::{
+    DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention, PrefillAttentionShape,
+};
 
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
 
@@ -17,11 +19,19 @@ fn results_do_not_depend_on_the_order_of_warps() {
     let attention = DecodeProblem::random(shape, &contexts, PoolOrder::TokenMajor, 21);
     let attention_kernel = DecodeAttention::compile(&device, shape).unwrap();
 
+    let shape = PrefillAttentionShape { head_dim: 64, query_heads: 4, kv_heads: 1, page_size: 16 };
+    let requests = [(40, Some(150)), (1, Some(17)), (2, None)];
+    let requests = requests.map(|(tokens, context)| PrefillRequest { tokens, context });
+    let prefill = PrefillProblem::random(shape, &requests, 1, PoolOrder::TokenMajor, 23);
+    let prefill_kernel = PrefillAttention::compile(&device, shape).unwrap();
+
     let shape = GroupedGemmShape { block_rows: 64, experts: 3, columns: 64, depth: 160, rows_per_input: 1 };
     let product = GroupedGemmProblem::random(shape, &[65, 0, 9], 0, 22).unwrap();
     let product_kernel = GroupedGemm::compile(&device, shape).unwrap();
 
     let expected_attention = attention.run(&device, &attention_kernel).unwrap();
+    let expected_prefill = prefill.run(&device, &prefill_kernel).unwrap();
+    assert!(prefill.compare(&expected_prefill).iter().all(Comparison::holds));
     let expected_product = product.run(&device, &product_kernel).unwrap();
     assert!(product.compare(&expected_product).holds());
     assert_eq!(emulator.bank_conflicts(), 0, "rows of the tiles fall into the same banks");
@@ -31,6 +41,9 @@ fn results_do_not_depend_on_the_order_of_warps() {
         let found = attention.run(&device, &attention_kernel).unwrap();
         assert_eq!(found.output, expected_attention.output, "schedule seed {seed}");
         assert_eq!(found.lse, expected_attention.lse, "schedule seed {seed}");
+        let found = prefill.run(&device, &prefill_kernel).unwrap();
+        assert_eq!(found.output, expected_prefill.output, "schedule seed {seed}");
+        assert_eq!(found.lse, expected_prefill.lse, "schedule seed {seed}");
         let found = product.run(&device, &product_kernel).unwrap();
         assert_eq!(found.output, expected_product.output, "schedule seed {seed}");
     }

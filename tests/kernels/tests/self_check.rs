@@ -17,7 +17,14 @@ fn right_kernels_pass_and_the_report_says_so() {
     assert!(report.passed());
     assert_eq!(report.device, "PTX interpreter");
     let whats: Vec<&str> = report.measurements.iter().map(|m| m.what).collect();
-    assert_eq!(whats, ["decode attention, output", "decode attention, lse", "grouped matrix product"]);
+    let expected = [
+        "decode attention, output",
+        "decode attention, lse",
+        "prefill attention, output",
+        "prefill attention, lse",
+        "grouped matrix product",
+    ];
+    assert_eq!(whats, expected);
     assert!(report.to_string().contains("ok"));
 }
 

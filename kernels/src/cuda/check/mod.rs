@@ -2,9 +2,12 @@
 
 mod acceptance;
 mod attention;
+mod decode;
 mod experts;
 mod guarded;
 mod noise;
+mod paging;
+mod prefill;
 
 use std::fmt;
 
@@ -12,16 +15,20 @@ use super::decode_attention::{DecodeAttention, DecodeAttentionShape};
 use super::device::{CudaDevice, CudaOptions};
 use super::error::CudaError;
 use super::grouped_gemm::{GroupedGemm, GroupedGemmShape};
+use super::prefill_attention::{PrefillAttention, PrefillAttentionShape};
 
 pub use acceptance::{Accuracy, Comparison, compare};
-pub use attention::{AttentionResult, DecodeProblem, PoolOrder};
+pub use attention::AttentionResult;
+pub use decode::DecodeProblem;
 pub use experts::{GroupedGemmProblem, GroupedGemmResult};
 pub use noise::Noise;
+pub use paging::PoolOrder;
+pub use prefill::{PrefillProblem, PrefillRequest};
 
 /// The shapes to check the kernels in.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckShapes {
-    /// Decode attention.
+    /// Decode attention; prefill attention is checked with the same heads and pages.
     pub attention: DecodeAttentionShape,
     /// Grouped matrix product. Of many experts, a few are checked.
     pub experts: GroupedGemmShape,
@@ -77,18 +84,19 @@ const MOST_EXPERTS: usize = 6;
 /// Longest context, whatever the split length.
 const LONGEST_CONTEXT: usize = 600;
 
-/// Compiles both kernels for `shapes`, runs them on the device that `options` name, and compares with references.
+/// Compiles the kernels for `shapes`, runs them on the device that `options` name, and compares with references.
 ///
 /// An error means that the check could not be made; wrong results are a report that has not
 /// [`passed`](Report::passed).
 pub fn self_check(options: &CudaOptions, shapes: &CheckShapes) -> Result<Report, CudaError> {
     let device = CudaDevice::open(options)?;
-    let mut measurements = check_attention(&device, shapes)?;
+    let mut measurements = check_decode(&device, shapes)?;
+    measurements.extend(check_prefill(&device, shapes)?);
     measurements.push(check_experts(&device, shapes)?);
     Ok(Report { device: device.name()?, measurements })
 }
 
-fn check_attention(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measurement>, CudaError> {
+fn check_decode(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measurement>, CudaError> {
     let shape = shapes.attention;
     let kernel = DecodeAttention::compile(device, shape)?;
     let page = shape.page_size.min(LONGEST_CONTEXT);
@@ -107,6 +115,22 @@ fn check_attention(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Meas
     Ok(vec![
         Measurement { what: "decode attention, output", comparison: output, guards_intact: found.guards_intact },
         Measurement { what: "decode attention, lse", comparison: lse, guards_intact: found.guards_intact },
+    ])
+}
+
+fn check_prefill(device: &CudaDevice, shapes: &CheckShapes) -> Result<[Measurement; 2], CudaError> {
+    let DecodeAttentionShape { head_dim, query_heads, kv_heads, page_size, .. } = shapes.attention;
+    let shape = PrefillAttentionShape { head_dim, query_heads, kv_heads, page_size };
+    let kernel = PrefillAttention::compile(device, shape)?;
+    let page = page_size.min(LONGEST_CONTEXT);
+    let requests = [(page + 1, Some(page + 1)), (1, Some(2 * page)), (0, Some(1)), (2, None), (20, Some(150))];
+    let requests = requests.map(|(tokens, context)| PrefillRequest { tokens, context });
+    let problem = PrefillProblem::random(shape, &requests, 1, PoolOrder::TokenMajor, shapes.seed);
+    let found = problem.run(device, &kernel)?;
+    let [output, lse] = problem.compare(&found);
+    Ok([
+        Measurement { what: "prefill attention, output", comparison: output, guards_intact: found.guards_intact },
+        Measurement { what: "prefill attention, lse", comparison: lse, guards_intact: found.guards_intact },
     ])
 }
 

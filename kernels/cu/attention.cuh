@@ -1,0 +1,37 @@
+#pragma once
+// What the attention kernels share: where keys lie, which of them a token sees, and how a score becomes a weight.
+//
+// Set by the host, which also checks them:
+//   HEAD_DIM       elements per head
+//   QUERY_HEADS    query heads of the model
+//   KV_HEADS       key/value heads; divides QUERY_HEADS
+//   PAGE_SHIFT     log2 of the tokens in a page
+#include "common.cuh"
+
+enum : int {
+  // Query heads that share a key head.
+  GROUP = QUERY_HEADS / KV_HEADS,
+  // 16-byte pieces of a head: what a thread copies at once.
+  CHUNKS = HEAD_DIM / 8,
+};
+
+// What `2^(x - reference)` must use as reference: a row with nothing visible yet has max -inf, and -inf - -inf is NaN.
+DEVICE float finite_reference(float max) { return max == -infinity() ? 0.0f : max; }
+
+// Where a token's key and value start, relative to the pools.
+DEVICE i64 token_offset(const i32 *pages, i32 token, i64 page_stride, i64 token_stride) {
+  const i32 page = pages[token >> PAGE_SHIFT];
+  const i32 row = token & ((1 << PAGE_SHIFT) - 1);
+  return (i64)page * page_stride + (i64)row * token_stride;
+}
+
+// Where a chunk of a row lies in a tile of heads in shared memory, in elements.
+//
+// The eight rows of an ldmatrix must meet eight different sets of banks. Rows whose chunks are a multiple of eight all
+// start in the same one, multiples of four in two and multiples of two in four of them; so a chunk's place is turned by
+// the row, its pair or its quadruple. Places stay within aligned groups of chunks, hence copies, which take consecutive
+// chunks, meet no bank twice either.
+DEVICE i32 place(i32 row, i32 chunk) {
+  const i32 turn = CHUNKS % 8 == 0 ? row % 8 : CHUNKS % 4 == 0 ? row / 2 % 4 : row / 4 % 2;
+  return (row * CHUNKS + (chunk ^ turn)) * 8;
+}

@@ -1,0 +1,102 @@
+//! Random decode-attention problems and their solution.
+
+use super::acceptance::Comparison;
+use super::attention::{AttentionResult, Precision};
+use super::guarded::Guarded;
+use super::noise::Noise;
+use super::paging::{PagedContexts, PoolOrder};
+use crate::cuda::decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace};
+use crate::cuda::device::CudaDevice;
+use crate::cuda::error::CudaError;
+
+/// A batch with everything that is not part of it made harmful: rows past a context and unused pages hold NaN, entries
+/// of the block table past a context name pages that do not exist, and pages are in random order.
+#[derive(Debug, Clone)]
+pub struct DecodeProblem {
+    shape: DecodeAttentionShape,
+    query: Vec<u16>,
+    contexts: PagedContexts,
+    scale: f32,
+}
+
+impl DecodeProblem {
+    /// A batch with one request per entry of `contexts`, which is its length; `None` is a padding row.
+    #[must_use]
+    pub fn random(shape: DecodeAttentionShape, contexts: &[Option<usize>], order: PoolOrder, seed: u64) -> Self {
+        let mut noise = Noise::new(seed);
+        let query = noise.normal_bf16(contexts.len() * shape.query_heads * shape.head_dim);
+        let contexts = PagedContexts::random(shape.kv(), contexts, order, &mut noise);
+        Self { shape, query, contexts, scale: 1.0 / (shape.head_dim as f32).sqrt() }
+    }
+
+    /// The same problem without the requests from `count` on. What they had in the pools stays there.
+    #[must_use]
+    pub fn first_requests(&self, count: usize) -> Self {
+        let mut fewer = self.clone();
+        fewer.query.truncate(count * self.shape.query_heads * self.shape.head_dim);
+        fewer.contexts.truncate(count);
+        fewer
+    }
+
+    /// The solution in double precision.
+    #[must_use]
+    pub fn reference(&self) -> AttentionResult {
+        self.solve(Precision::Double)
+    }
+
+    /// The solution as a plain program with bf16 inputs and outputs has it: single precision, weights rounded to bf16.
+    #[must_use]
+    pub fn naive(&self) -> AttentionResult {
+        self.solve(Precision::Plain)
+    }
+
+    fn solve(&self, precision: Precision) -> AttentionResult {
+        let shape = &self.shape;
+        let mut result = AttentionResult::new();
+        for (index, query) in self.query.chunks_exact(shape.head_dim).enumerate() {
+            let (request, head) = (index / shape.query_heads, index % shape.query_heads);
+            let kv_head = head * shape.kv_heads / shape.query_heads;
+            let visible = self.contexts.heads(request, kv_head, 0..self.contexts.length(request));
+            result.attend(precision, self.scale, query, &visible);
+        }
+        result
+    }
+
+    /// Solves the problem with the kernel.
+    pub fn run(&self, device: &CudaDevice, kernel: &DecodeAttention) -> Result<AttentionResult, CudaError> {
+        let requests = self.contexts.count();
+        let query = device.upload(&self.query)?;
+        let contexts = self.contexts.upload(device)?;
+        let mut output = Guarded::<u16>::new(device, self.query.len())?;
+        let mut lse = Guarded::<f32>::new(device, requests * self.shape.query_heads)?;
+        let max_context = self.contexts.longest();
+        let mut workspace = DecodeWorkspace::new(device, kernel.shape(), requests, max_context)?;
+        device.paged_decode_attention(
+            kernel,
+            DecodeAttentionArgs {
+                query: query.slice(..self.query.len()),
+                keys: contexts.keys.as_view(),
+                values: contexts.values.as_view(),
+                layout: contexts.layout,
+                block_table: contexts.block_table.as_view(),
+                table_width: contexts.table_width,
+                slots: contexts.slots.slice(..requests),
+                context: contexts.context.slice(..requests),
+                max_context,
+                scale: self.scale,
+                output: output.view_mut(),
+                lse: lse.view_mut(),
+                workspace: &mut workspace,
+            },
+        )?;
+        let (output, output_intact) = output.read(device)?;
+        let (lse, lse_intact) = lse.read(device)?;
+        Ok(AttentionResult::found(&output, &lse, output_intact && lse_intact))
+    }
+
+    /// Compares a solution's output and its softmax denominators with the reference.
+    #[must_use]
+    pub fn compare(&self, found: &AttentionResult) -> [Comparison; 2] {
+        found.compare(&self.naive(), &self.reference())
+    }
+}

@@ -1,0 +1,137 @@
+//! Prefill attention on the emulated device against double precision.
+
+use kernel_tests::{Emulator, cases, device};
+use kernels::cuda::check::{AttentionResult, PoolOrder, PrefillProblem, PrefillRequest};
+use kernels::cuda::{CudaDevice, PrefillAttention, PrefillAttentionShape};
+
+fn check(head_dim: usize) {
+    let device = device();
+    for case in cases::prefill(head_dim) {
+        case.check(&device);
+    }
+}
+
+#[test]
+fn heads_of_16_and_32_elements() {
+    check(16);
+    check(32);
+}
+
+#[test]
+fn heads_of_64_elements() {
+    check(64);
+}
+
+#[test]
+fn heads_that_are_no_power_of_two() {
+    check(48);
+    check(80);
+    check(96);
+}
+
+#[test]
+fn heads_of_128_elements() {
+    check(128);
+}
+
+#[test]
+fn heads_of_192_and_256_elements() {
+    check(192);
+    check(256);
+}
+
+#[test]
+fn shapes_and_batches_drawn_at_random() {
+    let device = device();
+    for seed in 0..12 {
+        cases::random_prefill(seed).check(&device);
+    }
+}
+
+const SHAPE: PrefillAttentionShape = PrefillAttentionShape { head_dim: 64, query_heads: 6, kv_heads: 2, page_size: 16 };
+
+fn request(tokens: usize, context: usize) -> PrefillRequest {
+    PrefillRequest { tokens, context: Some(context) }
+}
+
+/// The rows of some tokens.
+fn rows(result: &AttentionResult, tokens: std::ops::Range<usize>) -> (Vec<f64>, Vec<f64>) {
+    let (heads, elements) = (SHAPE.query_heads, SHAPE.query_heads * SHAPE.head_dim);
+    (
+        result.output[tokens.start * elements..tokens.end * elements].to_vec(),
+        result.lse[tokens.start * heads..tokens.end * heads].to_vec(),
+    )
+}
+
+fn run(problem: &PrefillProblem, device: &CudaDevice) -> AttentionResult {
+    let kernel = PrefillAttention::compile(device, SHAPE).unwrap();
+    problem.run(device, &kernel).unwrap()
+}
+
+/// A result must not change with what it is batched with, nor with the chunks that a prompt comes in, single tokens
+/// among them.
+#[test]
+fn a_token_has_the_same_bits_alone_and_in_a_batch_and_in_any_chunk() {
+    let device = device();
+    let batch = [request(7, 30), request(150, 170), request(1, 200)];
+    let batch = PrefillProblem::random(SHAPE, &batch, 2, PoolOrder::TokenMajor, 11);
+    let batched = run(&batch, &device);
+    let single = run(&batch.part(2, 0..1), &device);
+    assert_eq!(rows(&single, 0..1), rows(&batched, 157..158));
+    for part in [0..150, 0..1, 0..70, 70..71, 71..149, 149..150] {
+        println!("{part:?}");
+        let alone = run(&batch.part(1, part.clone()), &device);
+        assert_eq!(rows(&alone, 0..part.len()), rows(&batched, 7 + part.start..7 + part.end));
+    }
+}
+
+/// Scores of -32768 and of 32768: with anything but the row's own maximum as reference, weights vanish or overflow.
+#[test]
+fn extreme_scores_give_exact_means() {
+    let device = device();
+    let problem = PrefillProblem::random(SHAPE, &[request(20, 90), request(2, 300)], 0, PoolOrder::HeadMajor, 5)
+        .constant(0, 64.0, -64.0, 1.0)
+        .constant(1, 64.0, 64.0, 1.0);
+    let found = run(&problem, &device);
+    assert!(found.output.iter().all(|value| value.to_bits() == 1.0_f64.to_bits()));
+    for (found, expected) in found.lse.iter().zip(problem.reference().lse) {
+        assert!((found / expected - 1.0).abs() < 2.0 * f64::from(f32::EPSILON), "{found}, not {expected}");
+    }
+}
+
+#[test]
+fn a_batch_of_nothing_is_nothing() {
+    let device = device();
+    let nothing = [PrefillRequest { tokens: 70, context: None }, request(0, 0), request(3, 0)];
+    for (requests, padding) in [(&nothing[..], 9), (&nothing[..], 0), (&[], 30)] {
+        let found = run(&PrefillProblem::random(SHAPE, requests, padding, PoolOrder::TokenMajor, 3), &device);
+        assert!(found.output.iter().all(|value| value.to_bits() == 0));
+        assert!(found.lse.iter().all(|&lse| lse == f64::NEG_INFINITY));
+        assert!(found.guards_intact);
+    }
+    run(&PrefillProblem::random(SHAPE, &[], 0, PoolOrder::TokenMajor, 3), &device);
+}
+
+/// The host cannot see them, so the kernel must bear whatever they are.
+#[test]
+fn starts_that_make_no_sense_write_nothing_outside_the_results() {
+    let device = device();
+    let problem = PrefillProblem::random(SHAPE, &[request(40, 50), request(40, 60)], 0, PoolOrder::TokenMajor, 4);
+    for starts in [[0, 40, 100], [-7, 40, 80], [80, 40, 0], [0, 1_000_000, 2_000_000], [i32::MIN, i32::MAX, i32::MIN]] {
+        let found = run(&problem.clone().with_starts(&starts), &device);
+        assert!(found.guards_intact, "{starts:?}");
+    }
+}
+
+#[test]
+fn no_shared_memory_access_waits_for_a_bank() {
+    let device = device();
+    let emulator = Emulator::open();
+    for head_dim in [16, 32, 48, 64, 80, 96, 112, 128, 144, 192, 256] {
+        let shape = PrefillAttentionShape { head_dim, ..SHAPE };
+        let kernel = PrefillAttention::compile(&device, shape).unwrap();
+        let problem = PrefillProblem::random(shape, &[request(30, 150)], 0, PoolOrder::TokenMajor, 7);
+        problem.run(&device, &kernel).unwrap();
+        assert_eq!(emulator.bank_conflicts(), 0, "heads of {head_dim}");
+    }
+}
