@@ -35,9 +35,9 @@ fn runner(model: &str, threads: usize, chunk: usize) -> Runner {
 
 #[test]
 fn the_same_numbers_everywhere() {
-    for model in support::MODELS {
+    for model in support::families() {
         let logits = |threads, chunk| -> Vec<u32> {
-            let mut runner = runner(model, threads, chunk);
+            let mut runner = runner(&model, threads, chunk);
             let mut sequence = runner.start();
             let logits = runner.extend(&mut sequence, &[1, 2, 3, 500, 4], Logits::All).expect("there is room");
             runner.release(sequence).expect("it held its pages");

@@ -7,59 +7,68 @@ use std::path::Path;
 use engine::model::ModelConfig;
 use engine::runner::{Logits, Runner};
 use engine::text::SpecialTokens;
-use support::{MODELS, floats, greedy, ids, json, models, open, runner};
+use support::{families, families_and_options, floats, greedy, ids, json, models, open, runner};
 
 const PAGE_SIZES: [usize; 3] = [1, 16, 64];
 /// Whole prompts, single tokens, and chunks that divide the prompt, a page or neither.
 const CHUNKS: [usize; 4] = [512, 1, 7, 16];
 const TOLERANCE: f32 = 2e-3;
 
-fn for_each_form(check: impl Fn(&str, &Path, &mut Runner, &str)) {
-    for model in MODELS {
-        let path = models().join(model);
+/// Everything that `check` finds wrong with any model.
+fn for_each_form(check: impl Fn(&Path, &mut Runner) -> Result<(), String>) {
+    let mut faults = Vec::new();
+    for model in families_and_options() {
+        let path = models().join(&model);
         let checkpoint = open(&path);
         for page_size in PAGE_SIZES {
             for chunk in CHUNKS {
-                let case = format!("{model}, pages of {page_size}, chunks of {chunk}");
-                check(model, &path, &mut runner(&checkpoint, page_size, chunk), &case);
+                if let Err(fault) = check(&path, &mut runner(&checkpoint, page_size, chunk)) {
+                    faults.push(format!("{model}, pages of {page_size}, chunks of {chunk}: {fault}"));
+                }
             }
         }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn prompt_logits_match_the_reference_for_every_page_and_chunk_size() {
-    for_each_form(|_, path, runner, case| {
+    for_each_form(|path, runner| {
         let reference = json(&path.join("reference.json"));
         let want = floats(&path.join("reference.safetensors"), "prompt_logits");
         let mut sequence = runner.start();
         let prompt = ids(&reference["prompt_ids"]);
         let got = runner.extend(&mut sequence, &prompt, Logits::All).expect("there is room");
         runner.release(sequence).expect("it held its pages");
-        assert_eq!(got.len(), want.len(), "{case}");
+        if got.len() != want.len() {
+            return Err(format!("{} logits, not {}", got.len(), want.len()));
+        }
         let worst = got.iter().zip(&want).map(|(got, want)| (got - want).abs()).fold(0.0, f32::max);
-        assert!(worst <= TOLERANCE, "{case}: logits are off by {worst}");
+        if worst <= TOLERANCE { Ok(()) } else { Err(format!("logits are off by {worst}")) }
     });
 }
 
 #[test]
 fn greedy_continuations_match_the_reference_for_every_page_and_chunk_size() {
-    for_each_form(|_, path, runner, case| {
+    for_each_form(|path, runner| {
         let reference = json(&path.join("reference.json"));
         let want = ids(&reference["greedy_ids"]);
-        assert_eq!(want.len(), 32, "{case}");
+        assert_eq!(want.len(), 32, "{}", path.display());
         // Twice: the second sequence gets pages that have been used before.
         for round in ["first", "second"] {
             let got = greedy(runner, &ids(&reference["prompt_ids"]), want.len());
-            assert_eq!(got, want, "{case}, {round} round");
+            if got != want {
+                return Err(format!("in the {round} round {got:?}, not {want:?}"));
+            }
         }
+        Ok(())
     });
 }
 
 #[test]
 fn splitting_a_prompt_changes_no_bit_of_the_logits() {
-    for model in MODELS {
-        let path = models().join(model);
+    for model in families_and_options() {
+        let path = models().join(&model);
         let checkpoint = open(&path);
         let prompt = ids(&json(&path.join("reference.json"))["prompt_ids"]);
         let logits = |page_size, chunk| -> Vec<u32> {
@@ -109,9 +118,9 @@ fn two_sequences_side_by_side_do_not_disturb_each_other() {
 
 #[test]
 fn both_forms_of_config_json_say_the_same() {
-    for model in MODELS {
+    for model in families_and_options() {
         let read = |file: &str| {
-            let path = models().join(model).join(file);
+            let path = models().join(&model).join(file);
             let text = std::fs::read_to_string(&path).expect("readable");
             ModelConfig::from_hub_json(&path, &text).unwrap_or_else(|e| panic!("{e}"))
         };
@@ -121,8 +130,8 @@ fn both_forms_of_config_json_say_the_same() {
 
 #[test]
 fn texts_become_the_reference_tokens_and_back() {
-    for model in MODELS {
-        let path = models().join(model);
+    for model in families() {
+        let path = models().join(&model);
         let checkpoint = open(&path);
         let tokenizer = checkpoint.tokenizer().expect("a vocabulary");
         let reference = json(&path.join("reference.json"));

@@ -57,10 +57,12 @@ pub(super) enum WindowRule {
     Never,
     /// All, where a `sliding_window` is stated.
     Stated,
+    /// The same, or those that `layer_types` names.
+    StatedByLayer,
     /// All, where `use_sliding_window` is on.
     SwitchedOn,
-    /// Those from `max_window_layers` on, where `use_sliding_window` is on.
-    SwitchedOnAbove,
+    /// Those from `max_window_layers` on, or that `layer_types` names, where `use_sliding_window` is on.
+    SwitchedOnByLayer,
 }
 
 /// How a model with experts spells and uses them.
@@ -91,6 +93,10 @@ pub(super) struct Family {
     pub(super) architecture: Architecture,
     /// In `architectures` of a `config.json`.
     pub(super) hub_name: &'static str,
+    /// What transformers 5 calls it there where layers differ in their windows.
+    pub(super) hub_name_by_layer: Option<&'static str>,
+    /// Numbers that a `config.json` means by leaving out their keys, where these are not the usual ones.
+    pub(super) left_out: &'static [(&'static str, u64)],
     /// In `general.architecture` of a GGUF file.
     pub(super) gguf_name: &'static str,
     /// Whether the two halves of each query and key head alternate in a GGUF file.
@@ -108,6 +114,8 @@ pub(super) struct Family {
 const LLAMA: Family = Family {
     architecture: Architecture::Llama,
     hub_name: "LlamaForCausalLM",
+    hub_name_by_layer: None,
+    left_out: &[],
     gguf_name: "llama",
     gguf_interleaved: true,
     attention_bias: BiasRule::Stated,
@@ -121,26 +129,30 @@ const LLAMA: Family = Family {
 const MISTRAL: Family = Family {
     architecture: Architecture::Mistral,
     hub_name: "MistralForCausalLM",
+    hub_name_by_layer: Some("MinistralForCausalLM"),
+    left_out: &[("num_key_value_heads", 8), ("sliding_window", 4096)],
     attention_bias: BiasRule::Always(AttentionBias::None),
     mlp_bias: false,
-    windows: WindowRule::Stated,
+    windows: WindowRule::StatedByLayer,
     ..LLAMA
 };
 
 const QWEN2: Family = Family {
     architecture: Architecture::Qwen2,
     hub_name: "Qwen2ForCausalLM",
+    left_out: &[("num_key_value_heads", 32), ("sliding_window", 4096), ("max_window_layers", 28)],
     gguf_name: "qwen2",
     gguf_interleaved: false,
     attention_bias: BiasRule::Always(AttentionBias::QueryKeyValue),
     mlp_bias: false,
-    windows: WindowRule::SwitchedOnAbove,
+    windows: WindowRule::SwitchedOnByLayer,
     ..LLAMA
 };
 
 const QWEN3: Family = Family {
     architecture: Architecture::Qwen3,
     hub_name: "Qwen3ForCausalLM",
+    left_out: &[("num_key_value_heads", 32), ("head_dim", 128), ("sliding_window", 4096), ("max_window_layers", 28)],
     gguf_name: "qwen3",
     attention_bias: BiasRule::Stated,
     query_key_norm: QueryKeyNorm::Head,
@@ -150,6 +162,7 @@ const QWEN3: Family = Family {
 const QWEN3_MOE: Family = Family {
     architecture: Architecture::Qwen3Moe,
     hub_name: "Qwen3MoeForCausalLM",
+    left_out: &[("num_key_value_heads", 4), ("sliding_window", 4096)],
     gguf_name: "qwen3moe",
     windows: WindowRule::SwitchedOn,
     experts: Some(ExpertRule {
@@ -164,6 +177,9 @@ const QWEN3_MOE: Family = Family {
 const MIXTRAL: Family = Family {
     architecture: Architecture::Mixtral,
     hub_name: "MixtralForCausalLM",
+    hub_name_by_layer: None,
+    left_out: &[("num_key_value_heads", 8), ("rope_theta", 1_000_000)],
+    windows: WindowRule::Stated,
     experts: Some(ExpertRule {
         names: ExpertNames::BlockSparse,
         always_renormalised: true,
@@ -222,6 +238,11 @@ impl Architecture {
 }
 
 impl Family {
+    /// Whether a `config.json` may call it this.
+    pub(super) fn is_called(&self, hub_name: &str) -> bool {
+        self.hub_name == hub_name || self.hub_name_by_layer == Some(hub_name)
+    }
+
     /// Whether a key of `config.json` is read for this architecture, and so may have any value.
     pub(super) fn reads(&self, key: &str) -> bool {
         match key {

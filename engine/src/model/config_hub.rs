@@ -49,8 +49,13 @@ impl ModelConfig {
     /// Reads the text of a `config.json`; `path` is what messages call it.
     pub fn from_hub_json(path: &Path, text: &str) -> Result<Self> {
         let damaged = |e: serde_json::Error| Error::damaged(path, e.to_string());
-        let value: Value = serde_json::from_str(text).map_err(damaged)?;
+        let mut value: Value = serde_json::from_str(text).map_err(damaged)?;
         let family = family(path, &value)?;
+        for &(key, number) in family.left_out {
+            if value.get(key).is_none() {
+                value[key] = number.into();
+            }
+        }
         refuse_what_changes_the_result(path, family, &value)?;
         let hub: HubConfig = serde_json::from_value(value).map_err(damaged)?;
         check_layer_count(path, hub.num_hidden_layers)?;
@@ -103,7 +108,7 @@ fn family(path: &Path, value: &Value) -> Result<&'static Family> {
         Error::unsupported(path, format!("architecture {} (known: {known})", names.join(", ")))
     };
     match names[..] {
-        [name] => FAMILIES.iter().find(|family| family.hub_name == name).ok_or_else(unknown),
+        [name] => FAMILIES.iter().find(|family| family.is_called(name)).ok_or_else(unknown),
         _ => Err(unknown()),
     }
 }
@@ -115,6 +120,13 @@ type Neutral = fn(&Value) -> bool;
 /// not read the key.
 const NEUTRAL_VALUES: &[(&str, Neutral)] = &[
     ("hidden_act", |v| v == "silu"),
+    ("is_causal", |v| v == true),
+    ("is_encoder_decoder", |v| v == false),
+    ("per_layer_config", Value::is_null),
+    // The configuration of a part of the model, which would count instead of the whole.
+    ("text_config", Value::is_null),
+    ("decoder", Value::is_null),
+    ("generator", Value::is_null),
     ("attention_bias", |v| v == false),
     ("mlp_bias", |v| v == false),
     ("quantization_config", Value::is_null),
@@ -155,17 +167,18 @@ fn refuse_what_changes_the_result(path: &Path, family: &Family, value: &Value) -
             _ => {}
         }
     }
-    if family.windows == WindowRule::Never {
+    let (window, switch) = (&value["sliding_window"], &value["use_sliding_window"]);
+    match family.windows {
         // A window counts when nothing switches it off.
-        let window = &value["sliding_window"];
-        if !window.is_null() && value["use_sliding_window"] != false {
-            return refuse("sliding_window", window);
+        WindowRule::Never if !window.is_null() && switch != false => refuse("sliding_window", window),
+        WindowRule::Never if switch == true => refuse("use_sliding_window", switch),
+        // The reference looks at the window only, other implementations at the switch too.
+        WindowRule::Stated | WindowRule::StatedByLayer if !window.is_null() && switch == false => {
+            let what = format!("use_sliding_window = false with sliding_window = {window} in a {}", family.hub_name);
+            Err(Error::unsupported(path, what))
         }
-        if value["use_sliding_window"] == true {
-            return refuse("use_sliding_window", &value["use_sliding_window"]);
-        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -250,6 +263,8 @@ mod tests {
         let mut config = small();
         config["architectures"] = json!([architecture]);
         config["num_hidden_layers"] = json!(4);
+        config["num_key_value_heads"] = json!(2);
+        config["head_dim"] = json!(4);
         for (key, value) in changes.as_object().expect("an object") {
             config[key] = value.clone();
         }
@@ -262,12 +277,16 @@ mod tests {
         let above = json!({"sliding_window": 9, "use_sliding_window": true, "max_window_layers": 3});
         let typed = json!({"sliding_window": 9, "use_sliding_window": true, "max_window_layers": 0,
             "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]});
+        let mixtral = json!({"sliding_window": 9, "layer_types": vec!["sliding_attention"; 4], "num_local_experts": 4,
+            "num_experts_per_tok": 1});
         let (no, yes) = (None, Some(9));
         let cases = [
             ("LlamaForCausalLM", &off, [no; 4]),
-            ("MistralForCausalLM", &off, [no; 4]),
             ("MistralForCausalLM", &json!({"sliding_window": null}), [no; 4]),
             ("MistralForCausalLM", &json!({"sliding_window": 9}), [yes; 4]),
+            ("MistralForCausalLM", &json!({}), [Some(4096); 4]),
+            ("MinistralForCausalLM", &typed, [no, yes, no, yes]),
+            ("MixtralForCausalLM", &mixtral, [yes; 4]),
             ("Qwen2ForCausalLM", &json!({"sliding_window": 9}), [no; 4]),
             ("Qwen2ForCausalLM", &json!({"sliding_window": 9, "use_sliding_window": true}), [no; 4]),
             ("Qwen2ForCausalLM", &above, [no, no, no, yes]),
@@ -284,11 +303,30 @@ mod tests {
     fn windows_that_contradict_themselves_are_refused() {
         let moe = json!({"num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 8,
             "sliding_window": 9, "use_sliding_window": true, "max_window_layers": 2});
+        let mixed = json!({"num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 8,
+            "sliding_window": 9, "use_sliding_window": true,
+            "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]});
+        let unsure = json!({"sliding_window": 9, "use_sliding_window": true, "max_window_layers": null});
         let cases = [
-            ("Qwen2ForCausalLM", json!({"use_sliding_window": true}), "without a sliding_window"),
+            (
+                "Qwen2ForCausalLM",
+                json!({"use_sliding_window": true, "sliding_window": null}),
+                "without a sliding_window",
+            ),
+            ("Qwen2ForCausalLM", unsure, "max_window_layers"),
+            (
+                "MistralForCausalLM",
+                json!({"sliding_window": 9, "use_sliding_window": false}),
+                "use_sliding_window = false with sliding_window = 9",
+            ),
+            ("Qwen3MoeForCausalLM", mixed, "layer_types with full_attention"),
             ("MistralForCausalLM", json!({"sliding_window": 0}), "a sliding window of 0 tokens"),
             ("MistralForCausalLM", json!({"layer_types": ["full_attention"]}), "1 entries for 4 layers"),
-            ("MistralForCausalLM", json!({"layer_types": vec!["sliding_attention"; 4]}), "sliding_window is null"),
+            (
+                "MistralForCausalLM",
+                json!({"layer_types": vec!["sliding_attention"; 4], "sliding_window": null}),
+                "sliding_window is null",
+            ),
             ("MistralForCausalLM", json!({"layer_types": vec!["chunked"; 4]}), "layer_types[0] = \"chunked\""),
             ("Qwen3MoeForCausalLM", moe, "max_window_layers = 2"),
         ];

@@ -143,6 +143,36 @@ pub(crate) fn with_tensors(config: &Value, tokenizer: &Value, tensors: &[TensorD
     write(&metadata, tensors)
 }
 
+/// Whether the format has keys for all that a configuration says.
+pub(crate) fn can_say(config: &Value) -> bool {
+    let is_null = |key: &str| config[key].is_null();
+    let rope_keys = [
+        "type",
+        "rope_type",
+        "rope_theta",
+        "factor",
+        "beta_fast",
+        "beta_slow",
+        "low_freq_factor",
+        "high_freq_factor",
+        "original_max_position_embeddings",
+    ];
+    let rope = rope(config);
+    let can_say_rope = rope.as_object().is_none_or(|all| all.keys().all(|key| rope_keys.contains(&key.as_str())))
+        && (rope["rope_type"] != "yarn" && rope["type"] != "yarn" || rope["original_max_position_embeddings"].is_u64())
+        && is_null("original_max_position_embeddings")
+        && (is_null("rope_parameters") || is_null("rope_scaling"))
+        && (config["rope_theta"].is_number() || rope["rope_theta"].is_number());
+    let is_qwen = config["architectures"][0].as_str().is_some_and(|name| name.starts_with("Qwen"));
+    let has_one_window = is_null("layer_types") && (!is_qwen || is_null("sliding_window"));
+    let has_experts_everywhere = (is_null("decoder_sparse_step") || config["decoder_sparse_step"] == 1)
+        && config["mlp_only_layers"].as_array().is_none_or(Vec::is_empty)
+        && config["num_experts"] != 0;
+    let leaves_nothing_out = config["num_key_value_heads"].is_u64()
+        && (config["architectures"][0] != "Qwen3ForCausalLM" || config["head_dim"].is_u64());
+    can_say_rope && has_one_window && has_experts_everywhere && leaves_nothing_out
+}
+
 /// Mistral and Mixtral go under the name of Llama.
 fn gguf_architecture(config: &Value) -> &'static str {
     match config["architectures"][0].as_str().expect("a name") {
@@ -208,6 +238,7 @@ fn model_metadata(config: &Value) -> Vec<(&'static str, Meta<'static>)> {
     all.push(("rope.scaling.type", Meta::Text(kind)));
     all.extend(float(&rope["factor"]).map(|factor| ("rope.scaling.factor", factor)));
     all.extend(float(&rope["beta_fast"]).map(|beta| ("rope.scaling.yarn_beta_fast", beta)));
+    all.extend(float(&rope["beta_slow"]).map(|beta| ("rope.scaling.yarn_beta_slow", beta)));
     let context = rope["original_max_position_embeddings"].as_u64();
     all.extend(context.map(|context| ("rope.scaling.original_context_length", Meta::U32(context as u32))));
     all

@@ -16,12 +16,30 @@ use engine::sampling;
 use kernels::cpu::Workers;
 use serde_json::Value;
 
-/// The small models with references of another implementation.
-pub(crate) const MODELS: [&str; 8] =
-    ["llama", "llama_tied", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "olmoe"];
-
 pub(crate) fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models")
+}
+
+/// The small models with references of another implementation and a vocabulary of their own, by the folder below [`models`].
+pub(crate) fn families() -> Vec<String> {
+    with_references("")
+}
+
+/// These and the still smaller ones, each of which has an option that those lack.
+pub(crate) fn families_and_options() -> Vec<String> {
+    let mut all = families();
+    all.extend(with_references("options/"));
+    all
+}
+
+fn with_references(below: &str) -> Vec<String> {
+    let folder = models().join(below);
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let names = entries.map(|entry| entry.expect("readable").file_name().into_string().expect("a name"));
+    let mut all: Vec<String> = names.filter(|name| folder.join(name).join("reference.json").exists()).collect();
+    assert!(!all.is_empty(), "no models in {}", folder.display());
+    all.sort_unstable();
+    all.iter().map(|name| format!("{below}{name}")).collect()
 }
 
 pub(crate) fn json(path: &Path) -> Value {

@@ -11,7 +11,7 @@ use super::json;
 
 /// A model folder: `config.json` as it stands, and all tensors.
 pub(crate) struct Oracle {
-    pub(crate) config: Value,
+    config: Value,
     tensors: BTreeMap<String, Vec<f64>>,
 }
 
@@ -36,13 +36,6 @@ impl Oracle {
         let entries = header.as_object().expect("an object").iter().filter(|(name, _)| *name != "__metadata__");
         let tensors = entries.map(|(name, entry)| (name.clone(), numbers(entry))).collect();
         Self { config: json(&folder.join("config.json")), tensors }
-    }
-
-    /// The same weights under another configuration.
-    pub(crate) fn with(&self, key: &str, value: Value) -> Self {
-        let mut config = self.config.clone();
-        config[key] = value;
-        Self { config, tensors: self.tensors.clone() }
     }
 
     fn size(&self, key: &str) -> usize {
@@ -82,8 +75,14 @@ impl Oracle {
         x.iter().zip(weight).map(|(x, weight)| x / (mean + eps).sqrt() * weight).collect()
     }
 
+    /// Qwen3 that leaves it out means a number of its own.
     fn head_dim(&self) -> usize {
-        self.optional_size("head_dim").unwrap_or_else(|| self.size("hidden_size") / self.size("num_attention_heads"))
+        let left_out = self.config.get("head_dim").is_none() && self.architecture() == "Qwen3ForCausalLM";
+        match self.optional_size("head_dim") {
+            Some(size) => size,
+            None if left_out => 128,
+            None => self.size("hidden_size") / self.size("num_attention_heads"),
+        }
     }
 
     /// Logits of every position.
@@ -173,13 +172,17 @@ impl Oracle {
     /// Radians per token of each pair, and what the rotated numbers are multiplied by.
     fn rope(&self) -> (Row, f64) {
         let head_dim = self.head_dim() as f64;
-        let given = [&self.config["rope_parameters"], &self.config["rope_scaling"]];
+        let given = [&self.config["rope_scaling"], &self.config["rope_parameters"]];
         let parameters = given.into_iter().find(|value| value.is_object()).cloned().unwrap_or_default();
         let number = |key: &str| parameters[key].as_f64();
-        let theta = number("rope_theta").or(self.config["rope_theta"].as_f64()).unwrap_or(1e4);
+        let usual_theta = if self.architecture() == "MixtralForCausalLM" { 1e6 } else { 1e4 };
+        let theta = number("rope_theta").or(self.config["rope_theta"].as_f64()).unwrap_or(usual_theta);
         let plain: Row = (0..self.head_dim() / 2).map(|i| 1.0 / theta.powf(2.0 * i as f64 / head_dim)).collect();
         let factor = number("factor").unwrap_or(1.0);
-        let context = number("original_max_position_embeddings").unwrap_or(self.size("max_position_embeddings") as f64);
+        let context = self.config["original_max_position_embeddings"]
+            .as_f64()
+            .or(number("original_max_position_embeddings"))
+            .unwrap_or(self.size("max_position_embeddings") as f64);
         match parameters["rope_type"].as_str().or(parameters["type"].as_str()).unwrap_or("default") {
             "default" => (plain, 1.0),
             "linear" => (plain.iter().map(|f| f / factor).collect(), 1.0),
@@ -202,7 +205,7 @@ impl Oracle {
                 let turns_at = |turns: f64| head_dim * (context / (turns * TAU)).ln() / (2.0 * theta.ln());
                 let mut low = turns_at(number("beta_fast").unwrap_or(32.0));
                 let mut high = turns_at(number("beta_slow").unwrap_or(1.0));
-                if parameters["truncate"] != false {
+                if parameters.get("truncate").is_none_or(|truncate| *truncate == true) {
                     (low, high) = (low.floor(), high.ceil());
                 }
                 (low, high) = (low.max(0.0), high.min(head_dim - 1.0));
@@ -235,7 +238,10 @@ impl Oracle {
             "Qwen3MoeForCausalLM" => {
                 let only_dense =
                     self.config["mlp_only_layers"].as_array().is_some_and(|all| all.contains(&layer.into()));
-                !only_dense && (layer + 1).is_multiple_of(self.optional_size("decoder_sparse_step").unwrap_or(1))
+                let has_experts = self.config["num_experts"] != 0;
+                has_experts
+                    && !only_dense
+                    && (layer + 1).is_multiple_of(self.optional_size("decoder_sparse_step").unwrap_or(1))
             }
             _ => false,
         };

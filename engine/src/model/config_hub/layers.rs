@@ -7,35 +7,39 @@ use crate::error::{Error, Result};
 use crate::model::architecture::{ExpertRule, Family, WindowRule};
 use crate::model::config::Experts;
 
-/// What Qwen models that say nothing mean.
-const DEFAULT_MAX_WINDOW_LAYERS: usize = 28;
-
 /// How far back each layer sees.
 pub(super) fn windows(path: &Path, family: &Family, hub: &HubConfig) -> Result<Vec<Option<usize>>> {
     let layers = hub.num_hidden_layers;
     let switched_on = match family.windows {
         WindowRule::Never => false,
-        WindowRule::Stated => hub.use_sliding_window != Some(false),
-        WindowRule::SwitchedOn | WindowRule::SwitchedOnAbove => hub.use_sliding_window == Some(true),
+        WindowRule::Stated | WindowRule::StatedByLayer => true,
+        WindowRule::SwitchedOn | WindowRule::SwitchedOnByLayer => hub.use_sliding_window == Some(true),
     };
     let window = hub.sliding_window.filter(|_| switched_on);
     if hub.use_sliding_window == Some(true) && window.is_none() {
         return Err(Error::damaged(path, "use_sliding_window = true without a sliding_window"));
     }
-    if let Some(types) = &hub.layer_types {
-        return by_type(path, types, layers, window);
-    }
-    match (family.windows, hub.max_window_layers) {
-        (WindowRule::SwitchedOnAbove, above) => {
-            let first = above.unwrap_or(DEFAULT_MAX_WINDOW_LAYERS);
-            Ok((0..layers).map(|layer| window.filter(|_| layer >= first)).collect())
+    let typed = hub.layer_types.as_ref().map(|types| by_type(path, types, layers, window)).transpose()?;
+    let windows = match (family.windows, hub.max_window_layers) {
+        (WindowRule::SwitchedOnByLayer, Some(first)) => {
+            (0..layers).map(|layer| window.filter(|_| layer >= first)).collect()
         }
+        (WindowRule::SwitchedOnByLayer, None) if window.is_some() => return Err(missing(path, "max_window_layers")),
         // The reference gives every layer the window, whatever this key says; so what it says had better be that.
         (WindowRule::SwitchedOn, Some(above @ 1..)) if window.is_some() => {
-            let what = format!("max_window_layers = {above} with a sliding window in {}", family.hub_name);
+            let what = format!("max_window_layers = {above} with a sliding window in a {}", family.hub_name);
+            return Err(Error::unsupported(path, what));
+        }
+        _ => vec![window; layers],
+    };
+    match (typed, family.windows) {
+        (Some(typed), WindowRule::StatedByLayer | WindowRule::SwitchedOnByLayer) => Ok(typed),
+        // The same holds for this key.
+        (Some(typed), _) if typed != windows => {
+            let what = format!("layer_types with full_attention and a sliding window in a {}", family.hub_name);
             Err(Error::unsupported(path, what))
         }
-        _ => Ok(vec![window; layers]),
+        _ => Ok(windows),
     }
 }
 

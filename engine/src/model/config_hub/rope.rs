@@ -18,6 +18,9 @@ struct Parameters<'a> {
     path: &'a Path,
     kind: String,
     all: &'a serde_json::Map<String, Value>,
+    /// What is stated beside them.
+    original_context: Option<f64>,
+    context: f64,
 }
 
 /// The keys that a rope type has beside those of every type.
@@ -62,6 +65,22 @@ impl Parameters<'_> {
         Ok(self.number(key)?.filter(|&number| number != 0.0))
     }
 
+    /// Nothing is no.
+    fn flag(&self, key: &str, left_out: bool) -> Result<bool> {
+        match self.all.get(key) {
+            None => Ok(left_out),
+            Some(Value::Null) => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(value) => Err(Error::damaged(self.path, format!("rope: {key} is {value}, not true or false"))),
+        }
+    }
+
+    /// What is stated outside comes first, as in the reference.
+    fn original_context(&self) -> Result<f64> {
+        let stated = self.number("original_max_position_embeddings")?;
+        Ok(self.original_context.or(stated).unwrap_or(self.context))
+    }
+
     fn refuse_unknown_keys(&self) -> Result<()> {
         let known = keys_of(&self.kind).unwrap_or_default();
         for (key, value) in self.all {
@@ -78,7 +97,7 @@ impl Parameters<'_> {
         Ok(())
     }
 
-    fn scaling(&self, original_context: f64) -> Result<RopeScaling> {
+    fn scaling(&self) -> Result<RopeScaling> {
         self.refuse_unknown_keys()?;
         match self.kind.as_str() {
             "linear" => Ok(RopeScaling::Linear { factor: self.need("factor")? }),
@@ -86,7 +105,7 @@ impl Parameters<'_> {
                 factor: self.need("factor")?,
                 low_freq_factor: self.need("low_freq_factor")?,
                 high_freq_factor: self.need("high_freq_factor")?,
-                original_context: self.need("original_max_position_embeddings")?,
+                original_context: self.original_context()?,
             }),
             "yarn" => {
                 let factor = self.need("factor")?;
@@ -100,8 +119,8 @@ impl Parameters<'_> {
                     factor,
                     beta_fast: self.nonzero("beta_fast")?.unwrap_or(DEFAULT_BETA_FAST),
                     beta_slow: self.nonzero("beta_slow")?.unwrap_or(DEFAULT_BETA_SLOW),
-                    truncate: self.all.get("truncate") != Some(&Value::Bool(false)),
-                    original_context: self.nonzero("original_max_position_embeddings")?.unwrap_or(original_context),
+                    truncate: self.flag("truncate", true)?,
+                    original_context: self.original_context()?,
                     attention_factor: stated.unwrap_or(usual),
                 })
             }
@@ -112,7 +131,9 @@ impl Parameters<'_> {
 
 /// Reads the positions of a model.
 pub(super) fn rope(path: &Path, hub: &HubConfig) -> Result<Rope> {
-    let Some(all) = hub.rope_parameters.as_ref().or(hub.rope_scaling.as_ref()) else {
+    // Where both are stated, the older spelling counts, as in the reference.
+    let spellings = [&hub.rope_scaling, &hub.rope_parameters];
+    let Some(all) = spellings.into_iter().flatten().find(|all| !all.is_empty()) else {
         return Ok(Rope { theta: hub.rope_theta.unwrap_or(DEFAULT_THETA), scaling: RopeScaling::None });
     };
     let kind = all.get("rope_type").or_else(|| all.get("type")).cloned().unwrap_or_else(|| "default".into());
@@ -120,8 +141,13 @@ pub(super) fn rope(path: &Path, hub: &HubConfig) -> Result<Rope> {
         let what = format!("rope type {kind} (known: default, linear, llama3, yarn)");
         return Err(Error::unsupported(path, what));
     };
-    let parameters = Parameters { path, kind: kind.to_owned(), all };
+    let parameters = Parameters {
+        path,
+        kind: kind.to_owned(),
+        all,
+        original_context: hub.original_max_position_embeddings.map(|context| context as f64),
+        context: hub.max_position_embeddings as f64,
+    };
     let theta = parameters.number("rope_theta")?.or(hub.rope_theta).unwrap_or(DEFAULT_THETA);
-    let original = hub.original_max_position_embeddings.unwrap_or(hub.max_position_embeddings);
-    Ok(Rope { theta, scaling: parameters.scaling(original as f64)? })
+    Ok(Rope { theta, scaling: parameters.scaling()? })
 }
