@@ -49,6 +49,35 @@ DEVICE void unpack8(float (&to)[8], uint4 from) {
   }
 }
 
+// N neighbouring elements: eight, one 16-byte access, or one where rows are no whole number of eights.
+template <int N> DEVICE void load(float (&to)[N], const bf16 *from) {
+  static_assert(N == 8 || N == 1, "eight elements or one");
+  if constexpr (N == 8)
+    unpack8(to, *(const uint4 *)from);
+  else
+    to[0] = low_half(*from);
+}
+
+template <int N> DEVICE void load(float (&to)[N], const float *from) {
+  static_assert(N == 8 || N == 1, "eight elements or one");
+  if constexpr (N == 8) {
+    const float4 low = ((const float4 *)from)[0], high = ((const float4 *)from)[1];
+    to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
+    to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
+  } else {
+    to[0] = *from;
+  }
+}
+
+template <int N> DEVICE void store(bf16 *to, const float (&from)[N]) {
+  static_assert(N == 8 || N == 1, "eight elements or one");
+  if constexpr (N == 8)
+    *(uint4 *)to = make_uint4(to_bf16_pair(from[0], from[1]), to_bf16_pair(from[2], from[3]),
+                              to_bf16_pair(from[4], from[5]), to_bf16_pair(from[6], from[7]));
+  else
+    *to = to_bf16(from[0]);
+}
+
 // ---- arithmetic ----------------------------------------------------------------------------------------------------
 
 // 2^x. exp2(-inf) is +0, which is what a masked score needs.
@@ -63,6 +92,56 @@ DEVICE float log2_approx(float x) {
   float y;
   asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+// ---- order --------------------------------------------------------------------------------------------------------
+
+// Places numbers in an order that integers have: minus infinity lowest but above 0, both zeros alike, infinity, NaN
+// highest.
+DEVICE u32 ascending(float x) {
+  if (x != x) return 0xffffffffu;
+  const u32 bits = __float_as_uint(x + 0.0f);
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+// ---- sums in an order that only the number of threads decides, and what is highest or lowest of a warp --------------
+
+// Every lane gets the sum over its warp.
+DEVICE float warp_sum(float x) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes >>= 1) x += __shfl_xor_sync(FULL_WARP, x, lanes);
+  return x;
+}
+
+DEVICE i32 warp_sum(i32 x) {
+  i32 sum;
+  asm volatile("redux.sync.add.s32 %0, %1, 0xffffffff;" : "=r"(sum) : "r"(x));
+  return sum;
+}
+
+DEVICE u32 warp_max(u32 x) {
+  u32 max;
+  asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(max) : "r"(x));
+  return max;
+}
+
+DEVICE u32 warp_min(u32 x) {
+  u32 min;
+  asm volatile("redux.sync.min.u32 %0, %1, 0xffffffff;" : "=r"(min) : "r"(x));
+  return min;
+}
+
+// Every thread gets the sum over its block of WARPS warps. `partial` is shared and written once: two sums in a row need
+// two of them, or a barrier between.
+template <int WARPS> DEVICE float block_sum(float x, float (&partial)[WARPS]) {
+  x = warp_sum(x);
+  if (WARPS == 1) return x;
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = partial[0];
+#pragma unroll
+  for (int warp = 1; warp < WARPS; warp++) x += partial[warp];
+  return x;
 }
 
 // ---- asynchronous copies into shared memory ------------------------------------------------------------------------

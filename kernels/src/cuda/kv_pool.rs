@@ -1,6 +1,6 @@
 //! How the pools of keys and values are laid out in device memory.
 
-use cudarc::driver::CudaView;
+use cudarc::driver::DevicePtr;
 
 use super::device::CudaDevice;
 use super::error::{CudaError, require, require_size, require_supported};
@@ -93,12 +93,12 @@ impl KvLayout {
         &self,
         device: &CudaDevice,
         shape: KvShape,
-        keys: &CudaView<'_, u16>,
-        values: &CudaView<'_, u16>,
+        keys: &impl DevicePtr<u16>,
+        values: &impl DevicePtr<u16>,
     ) -> Result<(), CudaError> {
         let extent = self.extent(shape);
-        for (what, pool) in [("length of the key pool", keys), ("length of the value pool", values)] {
-            require(what, pool.len(), extent.is_some_and(|extent| extent <= pool.len()), || {
+        for (what, length) in [("length of the key pool", keys.len()), ("length of the value pool", values.len())] {
+            require(what, length, extent.is_some_and(|extent| extent <= length), || {
                 extent.map_or_else(
                     || "a layout whose offsets fit 63 bits".to_owned(),
                     |extent| format!("at least {extent}"),
@@ -117,7 +117,7 @@ impl KvLayout {
 
 /// Requires that a stride, in elements of 16 bits, keeps 16-byte accesses aligned.
 pub(super) fn require_aligned(what: &'static str, stride: usize) -> Result<(), CudaError> {
-    require(what, stride, stride.is_multiple_of(8), || "a multiple of 8 elements, for 16-byte loads".to_owned())
+    require(what, stride, stride.is_multiple_of(8), || "a multiple of 8 elements, for 16-byte accesses".to_owned())
 }
 
 /// Requires that a block table is whole rows of `width` pages.

@@ -5,23 +5,41 @@
 //!
 //! No environment variable is read here, and nothing is configured but by values passed in.
 
+mod add_bias;
+mod argmax;
+mod copy_pages;
 mod decode_attention;
 mod device;
 mod error;
+mod floats;
+mod gather_rows;
 mod grouped_gemm;
 mod kv_pool;
 mod library;
 mod nvrtc;
 mod prefill_attention;
+mod rms_norm;
+mod rope_kv_write;
+mod rows;
+mod silu_mul;
 
 pub mod check;
 
+pub use add_bias::{AddBias, AddBiasArgs, AddBiasShape};
+pub use argmax::{Argmax, ArgmaxArgs};
 pub use check::{Report, self_check};
+pub use copy_pages::{CopyPages, CopyPagesArgs};
 pub use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
 pub use decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace};
 pub use device::{CudaDevice, CudaOptions};
 pub use error::CudaError;
+pub use floats::Floats;
+pub use gather_rows::{GatherRows, GatherRowsArgs, GatherRowsShape, RowNumbers};
 pub use grouped_gemm::{GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};
 pub use kv_pool::{KvLayout, KvShape};
 pub use nvrtc::{Compiled, Compiler, KernelSource, Program, Target};
 pub use prefill_attention::{PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape};
+pub use rms_norm::{RmsNorm, RmsNormArgs, RmsNormShape};
+pub use rope_kv_write::{HeadNorm, HeadNormWeights, RopeKvWrite, RopeKvWriteArgs, RopeKvWriteShape, rope_turns};
+pub use rows::{Rows, RowsMut};
+pub use silu_mul::{SiluMul, SiluMulArgs, SiluMulShape};

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use kernel_tests::cases;
+use kernel_tests::{cases, operation_cases};
 use kernels::cuda::{CudaDevice, CudaOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             case.check(&device);
         }
     }
+    operation_cases::all(&device);
     for seed in 0..200 {
         cases::random_attention(seed).check(&device);
         cases::random_prefill(seed).check(&device);

@@ -124,7 +124,7 @@ impl ProductCase {
     }
 }
 
-fn assert_near(comparison: &Comparison) {
+pub(crate) fn assert_near(comparison: &Comparison) {
     println!("  {comparison}");
     assert!(comparison.holds(), "{comparison}");
 }

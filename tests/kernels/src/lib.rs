@@ -8,6 +8,7 @@ use kernels::cuda::{CudaDevice, CudaOptions};
 pub mod cases;
 mod emulator;
 pub mod mutation;
+pub mod operation_cases;
 
 pub use emulator::Emulator;
 

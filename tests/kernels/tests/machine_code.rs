@@ -2,8 +2,9 @@
 
 use kernel_tests::compiler_folder;
 use kernels::cuda::{
-    Compiler, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource, PrefillAttention,
-    PrefillAttentionShape, Program, Target,
+    AddBias, AddBiasShape, Argmax, Compiler, CopyPages, DecodeAttention, DecodeAttentionShape, GatherRows,
+    GatherRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, KernelSource, PrefillAttention, PrefillAttentionShape,
+    Program, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, SiluMul, SiluMulShape, Target,
 };
 
 const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
@@ -22,7 +23,27 @@ fn programs() -> Vec<Program> {
         let shape = GroupedGemmShape { block_rows, experts: 128, columns: 1536, depth: 2048, rows_per_input: 8 };
         GroupedGemm::program(shape, GroupedGemm::SOURCE).unwrap()
     });
-    attention.into_iter().chain(prefill).chain(products).collect()
+    attention.into_iter().chain(prefill).chain(products).chain(operations()).collect()
+}
+
+/// The operations beside attention and matrix products, in the widths that need most registers.
+fn operations() -> Vec<Program> {
+    let mut programs = vec![Argmax::program(Argmax::SOURCE), CopyPages::program(CopyPages::SOURCE)];
+    for width in [64, 111, 4096, 32768, 40960] {
+        programs.push(RmsNorm::program(RmsNormShape { width }, RmsNorm::SOURCE).unwrap());
+        programs.push(GatherRows::program(GatherRowsShape { width }, GatherRows::SOURCE).unwrap());
+    }
+    for width in [768, 111] {
+        programs.push(SiluMul::program(SiluMulShape { width }, SiluMul::SOURCE).unwrap());
+        programs.push(AddBias::program(AddBiasShape { width }, AddBias::SOURCE).unwrap());
+    }
+    for norm in [HeadNorm::None, HeadNorm::PerHead, HeadNorm::AllHeads] {
+        for head_dim in [64, 128, 512] {
+            let shape = RopeKvWriteShape { head_dim, query_heads: 32, kv_heads: 8, page_size: 16, norm };
+            programs.push(RopeKvWrite::program(shape, RopeKvWrite::SOURCE).unwrap());
+        }
+    }
+    programs
 }
 
 #[test]

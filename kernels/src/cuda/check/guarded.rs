@@ -11,7 +11,7 @@ const BAND: usize = 256;
 
 /// A number of a result: what fills it before the kernel runs, and what fills the bands.
 pub(super) trait Element: DeviceRepr + ValidAsZeroBits + Copy + PartialEq {
-    /// NaN, so that an element the kernel forgot is noticed.
+    /// NaN, or a number that is no result, so that an element the kernel forgot is noticed.
     const POISON: Self;
     /// Equal to itself, which NaN is not.
     const BAND: Self;
@@ -27,6 +27,11 @@ impl Element for f32 {
     const BAND: Self = -1.25e30;
 }
 
+impl Element for i32 {
+    const POISON: Self = i32::MIN + 0x0bad;
+    const BAND: Self = 0x5a5a_5a5a;
+}
+
 /// A result on the device, poisoned, with a band before and after it.
 pub(super) struct Guarded<T> {
     buffer: CudaSlice<T>,
@@ -35,9 +40,13 @@ pub(super) struct Guarded<T> {
 
 impl<T: Element> Guarded<T> {
     pub(super) fn new(device: &CudaDevice, length: usize) -> Result<Self, CudaError> {
-        let mut values = vec![T::BAND; length + 2 * Self::band()];
-        values[Self::band()..][..length].fill(T::POISON);
-        Ok(Self { buffer: device.upload(&values)?, length })
+        Self::with(device, &vec![T::POISON; length])
+    }
+
+    /// Not poisoned, for what a kernel reads before it writes it.
+    pub(super) fn with(device: &CudaDevice, values: &[T]) -> Result<Self, CudaError> {
+        let band = [T::BAND].repeat(Self::band());
+        Ok(Self { buffer: device.upload(&[&band, values, &band].concat())?, length: values.len() })
     }
 
     const fn band() -> usize {

@@ -1,13 +1,20 @@
 //! Are the kernels right on this device? Random problems, float64 references, and the rule that compares them.
 
 mod acceptance;
+mod argmax;
 mod attention;
 mod decode;
+mod elementwise;
 mod experts;
+mod gather;
 mod guarded;
 mod noise;
+mod norm;
+mod pages;
 mod paging;
 mod prefill;
+mod rope;
+mod strided;
 
 use std::fmt;
 
@@ -18,12 +25,18 @@ use super::grouped_gemm::{GroupedGemm, GroupedGemmShape};
 use super::prefill_attention::{PrefillAttention, PrefillAttentionShape};
 
 pub use acceptance::{Accuracy, Comparison, compare};
+pub use argmax::ArgmaxProblem;
 pub use attention::AttentionResult;
 pub use decode::DecodeProblem;
+pub use elementwise::{BiasProblem, SiluMulProblem};
 pub use experts::{GroupedGemmProblem, GroupedGemmResult};
+pub use gather::GatherProblem;
 pub use noise::Noise;
+pub use norm::{NormProblem, NormResult, WeightFormat};
+pub use pages::PageCopyProblem;
 pub use paging::PoolOrder;
 pub use prefill::{PrefillProblem, PrefillRequest};
+pub use rope::{RopeProblem, RopeResult};
 
 /// The shapes to check the kernels in.
 #[derive(Debug, Clone, Copy)]

@@ -45,6 +45,13 @@ impl Noise {
     }
 }
 
+/// Gives every value of a slice a new one.
+pub(super) fn change(values: &mut [f32], new: impl Fn(f32) -> f32) {
+    for value in values {
+        *value = new(*value);
+    }
+}
+
 /// A NaN.
 pub(super) const BF16_NAN: u16 = 0x7fc1;
 

@@ -1,0 +1,181 @@
+//! The problems that the operations beside attention and matrix products must solve, on whatever device.
+
+use kernels::cuda::check::{
+    ArgmaxProblem, BiasProblem, GatherProblem, NormProblem, PageCopyProblem, PoolOrder, RopeProblem, SiluMulProblem,
+    WeightFormat,
+};
+use kernels::cuda::{
+    AddBias, AddBiasShape, Argmax, CopyPages, CudaDevice, GatherRows, GatherRowsShape, HeadNorm, RmsNorm, RmsNormShape,
+    RopeKvWrite, RopeKvWriteShape, SiluMul, SiluMulShape,
+};
+
+use crate::cases::assert_near;
+
+/// Every problem of this file.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn all(device: &CudaDevice) {
+    norms(device, &[1, 8, 64, 111, 500, 1024, 3072, 4096], 19);
+    norms(device, &[16384, 40960, 33001], 2);
+    gathers(device);
+    for norm in [HeadNorm::None, HeadNorm::PerHead, HeadNorm::AllHeads] {
+        rotations(device, norm);
+    }
+    elementwise(device);
+    likeliest(device);
+    page_copies(device);
+}
+
+/// Normalises rows of widths that are read eight elements at a time and one at a time, that fit the registers and that
+/// do not; with and without the addition before it, with weights of either format, dense and not.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn norms(device: &CudaDevice, widths: &[usize], rows: usize) {
+    for (index, &width) in widths.iter().enumerate() {
+        let shape = RmsNormShape { width };
+        let kernel = RmsNorm::compile(device, shape).unwrap();
+        let gap = if width.is_multiple_of(8) { 8 } else { 3 };
+        for (variant, kind) in [
+            (false, WeightFormat::Bf16),
+            (true, WeightFormat::F32),
+            (true, WeightFormat::Bf16),
+            (false, WeightFormat::F32),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let seed = (width * 10 + variant) as u64;
+            println!("norm, {shape:?}, {rows} rows, {kind:?}, seed {seed}");
+            let problem = NormProblem::random(shape, rows, kind, gap * ((index + variant) % 2), seed);
+            let found = problem.run(device, &kernel).unwrap();
+            assert_near(&problem.compare(&found));
+            assert_eq!(found.residual, problem.reference().residual, "the residual stream");
+            assert!(found.guards_intact, "wrote outside its results");
+        }
+    }
+}
+
+/// Gathers rows that exist and rows that do not.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn gathers(device: &CudaDevice) {
+    for (index, (width, table_rows, rows)) in
+        [(8_usize, 1, 1), (7, 5, 12), (500, 30, 19), (1024, 9, 9), (2048, 3, 40), (3000, 4, 10), (64, 6, 0)]
+            .into_iter()
+            .enumerate()
+    {
+        let shape = GatherRowsShape { width };
+        let kernel = GatherRows::compile(device, shape).unwrap();
+        let gap = index % 2 * if width.is_multiple_of(8) { 16 } else { 5 };
+        for unsigned in [false, true] {
+            println!("gather, {shape:?}, {rows} of {table_rows}, unsigned {unsigned}, seed {index}");
+            let problem = GatherProblem::random(shape, (table_rows, rows), unsigned, gap, index as u64);
+            let (found, guards_intact) = problem.run(device, &kernel).unwrap();
+            assert_eq!(found, problem.reference());
+            assert!(guards_intact, "wrote outside its result");
+        }
+    }
+}
+
+/// Rotates queries and keys and writes keys and values: every kind of normalisation, with and without clipping, heads of
+/// one and of several accesses, both orders of pools, padding among the tokens.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn rotations(device: &CudaDevice, norm: HeadNorm) {
+    let positions =
+        [Some(0), Some(15), Some(99), None, Some(1000), Some(4), Some(203), None, Some(7), Some(8), Some(9), Some(1)];
+    for (index, (head_dim, query_heads, kv_heads, page_size)) in
+        [(64, 8, 2, 16), (128, 5, 1, 1), (80, 4, 4, 8), (256, 2, 1, 4), (512, 1, 1, 2), (8, 17, 3, 16)]
+            .into_iter()
+            .enumerate()
+    {
+        let shape = RopeKvWriteShape { head_dim, query_heads, kv_heads, page_size, norm };
+        let kernel = RopeKvWrite::compile(device, shape).unwrap();
+        let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][index % 2];
+        let format = [WeightFormat::Bf16, WeightFormat::F32][index / 2 % 2];
+        let clip = [None, Some(0.75)][index / 3 % 2];
+        for (tokens, seed) in [(positions.len(), index), (1, index + 100), (0, index + 200)] {
+            println!("rope, {shape:?}, {tokens} tokens, {order:?}, {format:?}, clip {clip:?}, seed {seed}");
+            let problem = RopeProblem::random(shape, &positions[..tokens], (order, format), clip, seed as u64);
+            let found = problem.run(device, &kernel).unwrap();
+            for comparison in problem.compare(&found) {
+                assert_near(&comparison);
+            }
+            assert!(found.guards_intact, "wrote outside its results");
+        }
+    }
+}
+
+/// Gated activations and biases of rows that are read eight elements at a time and one at a time, dense and not.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn elementwise(device: &CudaDevice) {
+    for (index, (width, rows)) in
+        [(8_usize, 1), (128, 19), (111, 5), (1, 3), (768, 4), (3000, 2), (64, 0)].into_iter().enumerate()
+    {
+        let gap = index % 2 * if width.is_multiple_of(8) { 8 } else { 3 };
+        println!("elementwise, width {width}, {rows} rows, gap {gap}, seed {index}");
+        let shape = SiluMulShape { width };
+        let problem = SiluMulProblem::random(shape, rows, gap, index as u64);
+        let (found, guards_intact) = problem.run(device, &SiluMul::compile(device, shape).unwrap()).unwrap();
+        assert_near(&problem.compare(&found));
+        assert!(guards_intact, "wrote outside its result");
+
+        let shape = AddBiasShape { width };
+        let kernel = AddBias::compile(device, shape).unwrap();
+        for format in [WeightFormat::Bf16, WeightFormat::F32] {
+            let problem = BiasProblem::random(shape, rows, format, gap, index as u64);
+            let (found, guards_intact) = problem.run(device, &kernel).unwrap();
+            assert_eq!(found, problem.reference());
+            assert!(guards_intact, "wrote outside its result");
+        }
+    }
+}
+
+/// The likeliest tokens of small and large vocabularies, among rows that have none.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn likeliest(device: &CudaDevice) {
+    let kernel = Argmax::compile(device).unwrap();
+    for (seed, (rows, vocabulary, padding)) in
+        [(14, 111, 9), (7, 32000, 0), (3, 513, 1), (9, 2, 0), (1, 1, 0), (0, 5, 0), (2, 128_256, 64)]
+            .into_iter()
+            .enumerate()
+    {
+        for format in [WeightFormat::Bf16, WeightFormat::F32] {
+            println!("argmax, {rows} rows of {vocabulary}, {padding} between, {format:?}, seed {seed}");
+            let problem = ArgmaxProblem::random(rows, vocabulary, padding, format, seed as u64);
+            let (found, guards_intact) = problem.run(device, &kernel).unwrap();
+            assert_eq!(found, problem.reference());
+            assert!(guards_intact, "wrote outside its result");
+        }
+    }
+}
+
+/// Copies of pages of one access and of more than a block takes at once.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn page_copies(device: &CudaDevice) {
+    let kernel = CopyPages::compile(device).unwrap();
+    for (seed, (pages, length, gap)) in [(9, 8, 0), (5, 2048, 16), (4, 40_000, 0), (1, 64, 8)].into_iter().enumerate() {
+        println!("page copies, {pages} pages of {length}, gap {gap}, seed {seed}");
+        let problem = PageCopyProblem::random(pages, length, gap, seed as u64);
+        let (found, guards_intact) = problem.run(device, &kernel).unwrap();
+        assert!(found == problem.reference(), "pools differ");
+        assert!(guards_intact, "wrote outside the pools");
+    }
+}

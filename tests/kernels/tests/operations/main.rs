@@ -1,0 +1,8 @@
+//! The operations beside attention and matrix products, on the emulated device.
+
+mod argmax;
+mod elementwise;
+mod gather;
+mod norm;
+mod pages;
+mod rope;
