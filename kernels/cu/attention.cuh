@@ -6,6 +6,9 @@
 //   QUERY_HEADS    query heads of the model
 //   KV_HEADS       key/value heads; divides QUERY_HEADS
 //   PAGE_SHIFT     log2 of the tokens in a page
+//   WINDOW         tokens that a token sees, itself among them; 0 for all
+//   SOFTCAP        1 if scores are capped
+//   SINKS          1 if every query head has a sink, a score without a value
 #include "common.cuh"
 
 enum : int {
@@ -17,6 +20,19 @@ enum : int {
 
 // What `2^(x - reference)` must use as reference: a row with nothing visible yet has max -inf, and -inf - -inf is NaN.
 DEVICE float finite_reference(float max) { return max == -infinity() ? 0.0f : max; }
+
+// What a product of query and key is multiplied by before `finished_score`.
+DEVICE float score_factor(float scale, float softcap) { return SOFTCAP ? scale / softcap : scale * LOG2_E; }
+
+// The score of such a product, in units of log2.
+DEVICE float finished_score(float product, float softcap) {
+  return SOFTCAP ? softcap * LOG2_E * tanh_accurate(product) : product;
+}
+
+// What a head's sink adds to the sum of weights that are relative to 2^max.
+DEVICE float sink_weight(const float *sinks, i32 head, float max) {
+  return SINKS ? exp2_approx(sinks[head] * LOG2_E - max) : 0.0f;
+}
 
 // Where a token's key and value start, relative to the pools.
 DEVICE i64 token_offset(const i32 *pages, i32 token, i64 page_stride, i64 token_stride) {

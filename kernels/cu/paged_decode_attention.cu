@@ -30,7 +30,7 @@ struct Running {
 
 // Adds UNROLL tokens to the running sums. A token that is not visible contributes exactly nothing.
 DEVICE void accumulate(Running &running, const float (&query)[HEADS][8], const uint4 (&keys)[UNROLL],
-                       const uint4 (&values)[UNROLL], const bool (&visible)[UNROLL]) {
+                       const uint4 (&values)[UNROLL], const bool (&visible)[UNROLL], float softcap) {
   float score[UNROLL][HEADS];
 #pragma unroll
   for (int u = 0; u < UNROLL; u++) {
@@ -43,7 +43,7 @@ DEVICE void accumulate(Running &running, const float (&query)[HEADS][8], const u
       for (int i = 0; i < 8; i++) dot = fmaf(query[h][i], key[i], dot);
 #pragma unroll
       for (int lanes = LANES_PER_TOKEN / 2; lanes > 0; lanes >>= 1) dot += __shfl_xor_sync(FULL_WARP, dot, lanes);
-      score[u][h] = visible[u] ? dot : -infinity();
+      score[u][h] = visible[u] ? finished_score(dot, softcap) : -infinity();
     }
   }
 #pragma unroll
@@ -100,15 +100,17 @@ DEVICE void join_lanes(Running &running) {
 // block_table     [slots, table_width], page numbers; only the entries a context needs are read
 // slots           [requests], the block table's row for a request; -1 marks a padding row, which gets zeros
 // context         [requests], tokens visible to the query, which is the last of them
-// lse             [requests, QUERY_HEADS], natural logarithm of the softmax denominator
+// lse             [requests, QUERY_HEADS], natural logarithm of the softmax denominator without a sink
+// sinks           [QUERY_HEADS], with SINKS
+// softcap         with SOFTCAP, what the absolute value of a score stays below
 // split_output, split_lse   [requests, QUERY_HEADS, splits, HEAD_DIM] and [.., splits]; used when splits > 1
 //
 // Grid (requests, QUERY_HEADS / HEADS, splits).
 extern "C" __global__ void __launch_bounds__(THREADS)
 paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, const i32 *block_table,
                        const i32 *slots, const i32 *context, bf16 *output, float *lse, float *split_output,
-                       float *split_lse, i64 page_stride, i64 token_stride, i64 head_stride, i32 table_width,
-                       i32 splits, float scale) {
+                       float *split_lse, const float *sinks, i64 page_stride, i64 token_stride, i64 head_stride,
+                       i32 table_width, i32 splits, float scale, float softcap) {
   __shared__ float warp_max[WARPS][HEADS];
   __shared__ float warp_sum[WARPS][HEADS];
   __shared__ __align__(16) float warp_value[WARPS][HEADS][HEAD_DIM];
@@ -121,10 +123,12 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
   const i32 element = lane % LANES_PER_TOKEN * 8;
   const i32 slot = slots[request];
   const i32 length = slot < 0 ? 0 : context[request];
-  const i32 begin = split * SPLIT_TOKENS;
-  const i32 end = min(length, begin + SPLIT_TOKENS);
+  const i32 end = min(length, (split + 1) * SPLIT_TOKENS);
+  // Pages before the window may be another's by now: they are not looked up.
+  const i32 begin = max(split * SPLIT_TOKENS, WINDOW ? length - WINDOW : 0);
 
   const i64 first_row = request * QUERY_HEADS + first_head;
+  const float factor = score_factor(scale, softcap);
   float scaled_query[HEADS][8];
   Running running;
 #pragma unroll
@@ -134,7 +138,7 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
     running.sum[h] = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-      scaled_query[h][i] *= scale * LOG2_E;
+      scaled_query[h][i] *= factor;
       running.value[h][i] = 0.0f;
     }
   }
@@ -158,7 +162,7 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
         value[u] = *(const uint4 *)(values + offset);
       }
     }
-    accumulate(running, scaled_query, key, value, visible);
+    accumulate(running, scaled_query, key, value, visible, softcap);
   }
 
   join_lanes(running);
@@ -192,7 +196,9 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
       value = fmaf(weight, warp_value[w][h][d], value);
     }
     const bool empty = max == -infinity();
-    const float result = empty ? 0.0f : value / sum;
+    // A sink counts once: where splits are merged, it is for the merge to add.
+    const float sink = splits == 1 ? sink_weight(sinks, first_head + h, max) : 0.0f;
+    const float result = empty ? 0.0f : value / (sum + sink);
     const float denominator = empty ? -infinity() : LN_2 * (max + log2_approx(sum));
     const i64 row = first_row + h;
     if (splits == 1) {
@@ -208,7 +214,8 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
 
 // Joins the splits of every row, in split order. Grid (requests * QUERY_HEADS), block HEAD_DIM.
 extern "C" __global__ void __launch_bounds__(HEAD_DIM)
-merge_decode_splits(const float *split_output, const float *split_lse, bf16 *output, float *lse, i32 splits) {
+merge_decode_splits(const float *split_output, const float *split_lse, bf16 *output, float *lse, const float *sinks,
+                    i32 splits) {
   const i64 row = blockIdx.x;
   const i32 d = threadIdx.x;
   const float *parts = split_lse + row * splits;
@@ -222,6 +229,7 @@ merge_decode_splits(const float *split_output, const float *split_lse, bf16 *out
     value = fmaf(weight, split_output[(row * splits + split) * HEAD_DIM + d], value);
   }
   const bool empty = max == -infinity();
-  output[row * HEAD_DIM + d] = to_bf16(empty ? 0.0f : value / sum);
+  const float sink = sink_weight(sinks, row % QUERY_HEADS, max * LOG2_E);
+  output[row * HEAD_DIM + d] = to_bf16(empty ? 0.0f : value / (sum + sink));
   if (d == 0) lse[row] = empty ? -infinity() : max + LN_2 * log2_approx(sum);
 }

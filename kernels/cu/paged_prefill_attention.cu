@@ -87,14 +87,16 @@ DEVICE bool find_tile(Tile &tile, i32 &tiles, const i32 *query_starts, i32 reque
 //                 Tokens from there on are padding and get zeros
 // context         [requests], tokens of the request, its query tokens the last of them
 // output          [tokens, QUERY_HEADS, HEAD_DIM]
-// lse             [tokens, QUERY_HEADS], natural logarithm of the softmax denominator; may be null
+// lse             [tokens, QUERY_HEADS], natural logarithm of the softmax denominator without a sink; may be null
+// sinks           [QUERY_HEADS], with SINKS
+// softcap         with SOFTCAP, what the absolute value of a score stays below
 //
 // Grid (tokens * GROUP / ROWS + requests + 1, KV_HEADS): never fewer tiles than there may be, and a block to spare.
 extern "C" __global__ void __launch_bounds__(THREADS)
 paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values, const i32 *block_table,
                         const i32 *slots, const i32 *query_starts, const i32 *context, bf16 *output, float *lse,
-                        i64 query_stride, i64 page_stride, i64 token_stride, i64 head_stride, i32 table_width,
-                        i32 requests, i32 tokens, float scale) {
+                        const float *sinks, i64 query_stride, i64 page_stride, i64 token_stride, i64 head_stride,
+                        i32 table_width, i32 requests, i32 tokens, float scale, float softcap) {
   extern __shared__ __align__(16) unsigned char memory[];
   Shared &shared = *(Shared *)memory;
 
@@ -127,9 +129,11 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
   // The keys that the block's rows see, and the steps that have them.
   const i32 end_key = position(tile.first_row + ROWS - 1) + 1;
   const i32 end_step = (max(end_key, 0) + KEYS - 1) / KEYS;
+  const i32 first_key_seen = WINDOW ? max(position(tile.first_row) + 1 - WINDOW, 0) : 0;
+  const i32 first_step = first_key_seen / KEYS;
 
   // The queries, zeros where there is no row.
-  for (i32 i = threadIdx.x; i < ROWS * CHUNKS && end_step > 0; i += THREADS) {
+  for (i32 i = threadIdx.x; i < ROWS * CHUNKS && first_step < end_step; i += THREADS) {
     const i32 r = i / CHUNKS, chunk = i % CHUNKS;
     const i32 row = tile.first_row + r;
     const bool exists = row < rows;
@@ -143,9 +147,11 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
   const auto find_keys = [&](i32 step) {
     const i32 key = step * KEYS + threadIdx.x;
     if (threadIdx.x < KEYS) {
-      // What no row sees is not read: it may be NaN, and zero times NaN is NaN.
+      // What no row sees is not read: it may be NaN, and zero times NaN is NaN. Its page may be another's by now.
       shared.offsets[step % 2][threadIdx.x] =
-          key < end_key ? token_offset(pages, key, page_stride, token_stride) + head_offset : -1;
+          key >= first_key_seen && key < end_key
+              ? token_offset(pages, key, page_stride, token_stride) + head_offset
+              : -1;
     }
   };
   // Starts the copies of a step. Past the last step the group is empty.
@@ -175,6 +181,7 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
 #pragma unroll
   for (int half = 0; half < 2; half++) visible_end[half] = position(warp_row + half * 8 + lane / 4) + 1;
 
+  const float factor = score_factor(scale, softcap);
   float max[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
   float value[HEAD_DIM / 8][4];
 #pragma unroll
@@ -182,10 +189,10 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
 #pragma unroll
     for (int t = 0; t < 4; t++) value[i][t] = 0.0f;
 
-  find_keys(0);
-  find_keys(1);
+  find_keys(first_step);
+  find_keys(first_step + 1);
   __syncthreads();
-  start_copies(0);
+  start_copies(first_step);
 
   u32 query_tiles[QUERY_IN_REGISTERS ? HEAD_DIM / 16 : 1][4];
   const auto load_query = [&](u32 (&to)[4], i32 k) {
@@ -193,19 +200,20 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
   };
 
 #pragma unroll 1
-  for (i32 step = 0; step < end_step; step++) {
+  for (i32 step = first_step; step < end_step; step++) {
     wait_for_copies<0>();
     // This step's copies of all threads are now visible to all; so is where the next step's keys are; and all have
     // finished reading what the next copies and the next look-up overwrite.
     __syncthreads();
     start_copies(step + 1);
     find_keys(step + 2);
-    if (QUERY_IN_REGISTERS && step == 0) {
+    if (QUERY_IN_REGISTERS && step == first_step) {
 #pragma unroll
       for (int k = 0; k < HEAD_DIM / 16; k++) load_query(query_tiles[QUERY_IN_REGISTERS ? k : 0], k);
     }
     const i32 first_key = step * KEYS;
     if (first_key >= last_visible_end) continue;
+    if (WINDOW && first_key + KEYS <= first_visible_end - WINDOW) continue;
 
     float score[KEYS / 8][4];
 #pragma unroll
@@ -227,14 +235,16 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
       }
     }
 
-    const bool all_visible = first_key + KEYS <= first_visible_end;
+    const bool all_visible =
+        first_key + KEYS <= first_visible_end && (!WINDOW || first_key >= last_visible_end - WINDOW);
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
       for (int t = 0; t < 4; t++) {
-        score[j][t] *= scale * LOG2_E;
+        score[j][t] = finished_score(score[j][t] * factor, softcap);
         const i32 key = first_key + j * 8 + lane % 4 * 2 + t % 2;
-        if (!all_visible && key >= visible_end[t / 2]) score[j][t] = -infinity();
+        const bool visible = key < visible_end[t / 2] && (!WINDOW || key >= visible_end[t / 2] - WINDOW);
+        if (!all_visible && !visible) score[j][t] = -infinity();
       }
 
 #pragma unroll
@@ -288,12 +298,13 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
     const i32 row = warp_row + half * 8 + lane / 4;
     if (row >= rows) continue;
     const bool empty = max[half] == -infinity();
-    const float factor = empty ? 0.0f : 1.0f / sum[half];
-    const i64 to = (i64)(tile.start + row / GROUP) * QUERY_HEADS + first_head + row % GROUP;
+    const i32 head = first_head + row % GROUP;
+    const float share = empty ? 0.0f : 1.0f / (sum[half] + sink_weight(sinks, head, max[half]));
+    const i64 to = (i64)(tile.start + row / GROUP) * QUERY_HEADS + head;
 #pragma unroll
     for (int i = 0; i < HEAD_DIM / 8; i++)
       *(u32 *)(output + to * HEAD_DIM + i * 8 + lane % 4 * 2) =
-          to_bf16_pair(value[i][2 * half] * factor, value[i][2 * half + 1] * factor);
+          to_bf16_pair(value[i][2 * half] * share, value[i][2 * half + 1] * share);
     if (lse && lane % 4 == 0)
       lse[to] = empty ? -infinity() : LN_2 * (max[half] + log2_approx(sum[half]));
   }

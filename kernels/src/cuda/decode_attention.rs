@@ -2,6 +2,7 @@
 
 use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 
+use super::attention_rules::AttentionRules;
 use super::device::CudaDevice;
 use super::error::{CudaError, During, require, require_size, require_supported};
 use super::kv_pool::{KvLayout, KvShape, check_block_table, check_query_heads};
@@ -115,6 +116,8 @@ pub struct DecodeAttentionArgs<'a> {
     pub max_context: usize,
     /// What scores are multiplied by, usually one over the square root of `head_dim`.
     pub scale: f32,
+    /// `[query_heads]`, if the rules have them: each query head's sink.
+    pub sinks: Option<CudaView<'a, f32>>,
     /// `[requests, query_heads, head_dim]`. Zeros where nothing is visible.
     pub output: CudaViewMut<'a, u16>,
     /// `[requests, query_heads]`: natural logarithm of the softmax denominator, minus infinity where nothing is visible.
@@ -127,6 +130,7 @@ pub struct DecodeAttentionArgs<'a> {
 #[derive(Debug)]
 pub struct DecodeAttention {
     shape: DecodeAttentionShape,
+    rules: AttentionRules,
     attention: CudaFunction,
     merge: CudaFunction,
     /// The compiler's messages.
@@ -138,40 +142,52 @@ impl DecodeAttention {
     pub const SOURCE: KernelSource =
         KernelSource::embedded("paged_decode_attention.cu", include_str!("../../cu/paged_decode_attention.cu"));
 
-    /// Compiles the kernel for a shape.
-    pub fn compile(device: &CudaDevice, shape: DecodeAttentionShape) -> Result<Self, CudaError> {
-        Self::compile_source(device, shape, Self::SOURCE)
+    /// Compiles the kernel for a shape and rules.
+    pub fn compile(device: &CudaDevice, shape: DecodeAttentionShape, rules: AttentionRules) -> Result<Self, CudaError> {
+        Self::compile_source(device, shape, rules, Self::SOURCE)
     }
 
     /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
     pub fn compile_source(
         device: &CudaDevice,
         shape: DecodeAttentionShape,
+        rules: AttentionRules,
         source: KernelSource,
     ) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(shape, source)?)?;
+        let module = device.load(&Self::program(shape, rules, source)?)?;
         Ok(Self {
             shape,
+            rules,
             attention: module.function("paged_decode_attention")?,
             merge: module.function("merge_decode_splits")?,
             log: module.log,
         })
     }
 
-    /// A source of this kernel with the sizes of a shape.
-    pub fn program(shape: DecodeAttentionShape, source: KernelSource) -> Result<Program, CudaError> {
+    /// A source of this kernel with the sizes of a shape and the switches of rules.
+    pub fn program(
+        shape: DecodeAttentionShape,
+        rules: AttentionRules,
+        source: KernelSource,
+    ) -> Result<Program, CudaError> {
         shape.check()?;
-        Ok(Program {
-            source,
-            defines: vec![
-                ("HEAD_DIM", shape.head_dim),
-                ("QUERY_HEADS", shape.query_heads),
-                ("KV_HEADS", shape.kv_heads),
-                ("HEADS", shape.heads_per_block()),
-                ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
-                ("SPLIT_TOKENS", shape.split_tokens),
-            ],
-        })
+        rules.check()?;
+        let mut defines = rules.defines().to_vec();
+        defines.extend([
+            ("HEAD_DIM", shape.head_dim),
+            ("QUERY_HEADS", shape.query_heads),
+            ("KV_HEADS", shape.kv_heads),
+            ("HEADS", shape.heads_per_block()),
+            ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
+            ("SPLIT_TOKENS", shape.split_tokens),
+        ]);
+        Ok(Program { source, defines })
+    }
+
+    /// The rules it was compiled for.
+    #[must_use]
+    pub fn rules(&self) -> &AttentionRules {
+        &self.rules
     }
 
     /// The shape it was compiled for.
@@ -191,12 +207,14 @@ impl CudaDevice {
         let shape = &kernel.shape;
         let requests = args.context.len();
         self.check_decode_args(shape, &args)?;
+        kernel.rules.check_sinks(args.sinks.as_ref(), shape.query_heads)?;
         if requests == 0 {
             return Ok(());
         }
         let DecodeAttentionArgs { mut output, mut lse, workspace, layout, .. } = args;
         let splits = shape.splits(args.max_context);
         let strides = layout.strides();
+        let (nowhere, softcap) = (0_u64, kernel.rules.softcap_argument());
         let (table_width, split_count) = (args.table_width as i32, splits as i32);
         let blocks_of_heads = shape.query_heads / shape.heads_per_block();
         let mut launch = self.launch_builder(&kernel.attention);
@@ -210,13 +228,19 @@ impl CudaDevice {
             .arg(&mut output)
             .arg(&mut lse)
             .arg(&mut workspace.output)
-            .arg(&mut workspace.lse)
+            .arg(&mut workspace.lse);
+        match &args.sinks {
+            Some(sinks) => launch.arg(sinks),
+            None => launch.arg(&nowhere),
+        };
+        launch
             .arg(&strides[0])
             .arg(&strides[1])
             .arg(&strides[2])
             .arg(&table_width)
             .arg(&split_count)
-            .arg(&args.scale);
+            .arg(&args.scale)
+            .arg(&softcap);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe {
             launch.launch(LaunchConfig {
@@ -230,7 +254,12 @@ impl CudaDevice {
             return Ok(());
         }
         let mut launch = self.launch_builder(&kernel.merge);
-        launch.arg(&workspace.output).arg(&workspace.lse).arg(&mut output).arg(&mut lse).arg(&split_count);
+        launch.arg(&workspace.output).arg(&workspace.lse).arg(&mut output).arg(&mut lse);
+        match &args.sinks {
+            Some(sinks) => launch.arg(sinks),
+            None => launch.arg(&nowhere),
+        };
+        launch.arg(&split_count);
         // SAFETY: as above; the workspace holds what the launch before has written for all rows and splits.
         unsafe {
             launch.launch(LaunchConfig {

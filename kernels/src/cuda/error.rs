@@ -75,6 +75,10 @@ pub enum CudaError {
         supported: &'static str,
     },
 
+    /// A cap for scores that none can be.
+    #[error("softcap is {0}; supported: finite numbers above 0")]
+    Softcap(f32),
+
     /// A buffer or argument that does not fit the shape it is launched with.
     #[error("{what} is {found}; this launch needs {needed}")]
     Size {

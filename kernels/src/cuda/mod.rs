@@ -7,6 +7,7 @@
 
 mod add_bias;
 mod argmax;
+mod attention_rules;
 mod copy_pages;
 mod decode_attention;
 mod device;
@@ -27,6 +28,7 @@ pub mod check;
 
 pub use add_bias::{AddBias, AddBiasArgs, AddBiasShape};
 pub use argmax::{Argmax, ArgmaxArgs};
+pub use attention_rules::AttentionRules;
 pub use check::{Report, self_check};
 pub use copy_pages::{CopyPages, CopyPagesArgs};
 pub use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};

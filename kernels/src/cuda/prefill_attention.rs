@@ -2,6 +2,7 @@
 
 use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 
+use super::attention_rules::AttentionRules;
 use super::device::CudaDevice;
 use super::error::{CudaError, During, require, require_size, require_supported};
 use super::kv_pool::{KvLayout, KvShape, check_block_table, check_query_heads, require_aligned};
@@ -82,6 +83,8 @@ pub struct PrefillAttentionArgs<'a> {
     pub context: CudaView<'a, i32>,
     /// What scores are multiplied by, usually one over the square root of `head_dim`.
     pub scale: f32,
+    /// `[query_heads]`, if the rules have them: each query head's sink.
+    pub sinks: Option<CudaView<'a, f32>>,
     /// `[tokens, query_heads, head_dim]`. Zeros where nothing is visible.
     pub output: CudaViewMut<'a, u16>,
     /// `[tokens, query_heads]`, if it is wanted: natural logarithm of the softmax denominator, minus infinity where
@@ -93,6 +96,7 @@ pub struct PrefillAttentionArgs<'a> {
 #[derive(Debug)]
 pub struct PrefillAttention {
     shape: PrefillAttentionShape,
+    rules: AttentionRules,
     attention: CudaFunction,
     /// The compiler's messages.
     pub log: String,
@@ -103,35 +107,50 @@ impl PrefillAttention {
     pub const SOURCE: KernelSource =
         KernelSource::embedded("paged_prefill_attention.cu", include_str!("../../cu/paged_prefill_attention.cu"));
 
-    /// Compiles the kernel for a shape.
-    pub fn compile(device: &CudaDevice, shape: PrefillAttentionShape) -> Result<Self, CudaError> {
-        Self::compile_source(device, shape, Self::SOURCE)
+    /// Compiles the kernel for a shape and rules.
+    pub fn compile(
+        device: &CudaDevice,
+        shape: PrefillAttentionShape,
+        rules: AttentionRules,
+    ) -> Result<Self, CudaError> {
+        Self::compile_source(device, shape, rules, Self::SOURCE)
     }
 
     /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
     pub fn compile_source(
         device: &CudaDevice,
         shape: PrefillAttentionShape,
+        rules: AttentionRules,
         source: KernelSource,
     ) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(shape, source)?)?;
+        let module = device.load(&Self::program(shape, rules, source)?)?;
         let attention = module.function_with_shared("paged_prefill_attention", shape.shared_bytes() as u32)?;
-        Ok(Self { shape, attention, log: module.log })
+        Ok(Self { shape, rules, attention, log: module.log })
     }
 
-    /// A source of this kernel with the sizes of a shape.
-    pub fn program(shape: PrefillAttentionShape, source: KernelSource) -> Result<Program, CudaError> {
+    /// A source of this kernel with the sizes of a shape and the switches of rules.
+    pub fn program(
+        shape: PrefillAttentionShape,
+        rules: AttentionRules,
+        source: KernelSource,
+    ) -> Result<Program, CudaError> {
         shape.check()?;
-        Ok(Program {
-            source,
-            defines: vec![
-                ("HEAD_DIM", shape.head_dim),
-                ("QUERY_HEADS", shape.query_heads),
-                ("KV_HEADS", shape.kv_heads),
-                ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
-                ("SHARED_BYTES", shape.shared_bytes()),
-            ],
-        })
+        rules.check()?;
+        let mut defines = rules.defines().to_vec();
+        defines.extend([
+            ("HEAD_DIM", shape.head_dim),
+            ("QUERY_HEADS", shape.query_heads),
+            ("KV_HEADS", shape.kv_heads),
+            ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
+            ("SHARED_BYTES", shape.shared_bytes()),
+        ]);
+        Ok(Program { source, defines })
+    }
+
+    /// The rules it was compiled for.
+    #[must_use]
+    pub fn rules(&self) -> &AttentionRules {
+        &self.rules
     }
 
     /// The shape it was compiled for.
@@ -151,6 +170,7 @@ impl CudaDevice {
     ) -> Result<(), CudaError> {
         let shape = &kernel.shape;
         self.check_prefill_args(shape, &args)?;
+        kernel.rules.check_sinks(args.sinks.as_ref(), shape.query_heads)?;
         if args.tokens == 0 {
             return Ok(());
         }
@@ -161,7 +181,7 @@ impl CudaDevice {
         let (table_width, request_count, tokens) = (args.table_width as i32, requests as i32, args.tokens as i32);
         let group = shape.query_heads / shape.kv_heads;
         let blocks = args.tokens * group / ROWS + requests + 1;
-        let nowhere = 0_u64;
+        let (nowhere, softcap) = (0_u64, kernel.rules.softcap_argument());
         let mut launch = self.launch_builder(&kernel.attention);
         launch
             .arg(&args.query)
@@ -176,6 +196,10 @@ impl CudaDevice {
             Some(lse) => launch.arg(lse),
             None => launch.arg(&nowhere),
         };
+        match &args.sinks {
+            Some(sinks) => launch.arg(sinks),
+            None => launch.arg(&nowhere),
+        };
         launch
             .arg(&query_stride)
             .arg(&strides[0])
@@ -184,7 +208,8 @@ impl CudaDevice {
             .arg(&table_width)
             .arg(&request_count)
             .arg(&tokens)
-            .arg(&args.scale);
+            .arg(&args.scale)
+            .arg(&softcap);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe {
             launch.launch(LaunchConfig {

@@ -23,6 +23,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             case.check(&device);
         }
     }
+    for case in cases::attention_with_rules() {
+        case.check(&device);
+    }
+    for case in cases::prefill_with_rules() {
+        case.check(&device);
+    }
     for block_rows in [16, 32, 64, 128] {
         for case in cases::products(block_rows) {
             case.check(&device);

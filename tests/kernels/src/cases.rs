@@ -4,7 +4,7 @@ use kernels::cuda::check::{
     Comparison, DecodeProblem, GroupedGemmProblem, Noise, PoolOrder, PrefillProblem, PrefillRequest,
 };
 use kernels::cuda::{
-    CudaDevice, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention,
+    AttentionRules, CudaDevice, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention,
     PrefillAttentionShape,
 };
 
@@ -36,6 +36,8 @@ const ROWS: [usize; 8] = [0, 1, 63, 64, 0, 65, 17, 0];
 pub struct AttentionCase {
     /// What the kernel is compiled for.
     pub shape: DecodeAttentionShape,
+    /// What it does beside the softmax.
+    pub rules: AttentionRules,
     /// One request per entry.
     pub contexts: Vec<Option<usize>>,
     /// How the pools lie.
@@ -49,6 +51,8 @@ pub struct AttentionCase {
 pub struct PrefillCase {
     /// What the kernel is compiled for.
     pub shape: PrefillAttentionShape,
+    /// What it does beside the softmax.
+    pub rules: AttentionRules,
     /// Query tokens and context of each request.
     pub requests: Vec<PrefillRequest>,
     /// Query tokens of no request.
@@ -80,8 +84,8 @@ impl AttentionCase {
     /// If the result is wrong or the device fails.
     pub fn check(&self, device: &CudaDevice) {
         println!("{self:?}");
-        let kernel = DecodeAttention::compile(device, self.shape).unwrap();
-        let problem = DecodeProblem::random(self.shape, &self.contexts, self.order, self.seed);
+        let kernel = DecodeAttention::compile(device, self.shape, self.rules).unwrap();
+        let problem = DecodeProblem::random(self.shape, self.rules, &self.contexts, self.order, self.seed);
         let found = problem.run(device, &kernel).unwrap();
         for comparison in problem.compare(&found) {
             assert_near(&comparison);
@@ -98,8 +102,9 @@ impl PrefillCase {
     /// If the result is wrong or the device fails.
     pub fn check(&self, device: &CudaDevice) {
         println!("{self:?}");
-        let kernel = PrefillAttention::compile(device, self.shape).unwrap();
-        let problem = PrefillProblem::random(self.shape, &self.requests, self.padding, self.order, self.seed);
+        let kernel = PrefillAttention::compile(device, self.shape, self.rules).unwrap();
+        let problem =
+            PrefillProblem::random(self.shape, self.rules, &self.requests, self.padding, self.order, self.seed);
         let found = problem.run(device, &kernel).unwrap();
         for comparison in problem.compare(&found) {
             assert_near(&comparison);
@@ -150,6 +155,7 @@ pub fn attention(head_dim: usize) -> Vec<AttentionCase> {
                         page_size,
                         split_tokens,
                     },
+                    rules: AttentionRules::default(),
                     contexts: CONTEXTS.to_vec(),
                     order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][cases.len() % 2],
                     seed,
@@ -158,6 +164,64 @@ pub fn attention(head_dim: usize) -> Vec<AttentionCase> {
         }
     }
     cases
+}
+
+/// Windows around the boundaries of pages, steps and contexts; caps that bend the scores; sinks; and all at once.
+fn all_rules() -> Vec<AttentionRules> {
+    let none = AttentionRules::default();
+    let windows = [1, 3, 13, 16, 43, 64, 65, 533].map(|window| AttentionRules { window: Some(window), ..none });
+    let others = [
+        AttentionRules { softcap: Some(1.5), ..none },
+        AttentionRules { softcap: Some(30.0), ..none },
+        AttentionRules { sinks: true, ..none },
+        AttentionRules { window: Some(37), softcap: Some(2.0), sinks: true },
+    ];
+    windows.into_iter().chain(others).collect()
+}
+
+fn random_rules(noise: &mut Noise) -> AttentionRules {
+    AttentionRules {
+        window: (noise.below(2) == 0).then(|| 1 + noise.below(150)),
+        softcap: [None, Some(1.0), Some(50.0)][noise.below(3)],
+        sinks: noise.below(2) == 0,
+    }
+}
+
+/// Decode attention with every rule, contexts split and not.
+#[must_use]
+pub fn attention_with_rules() -> Vec<AttentionCase> {
+    let rules = all_rules().into_iter().enumerate();
+    rules
+        .map(|(index, rules)| AttentionCase {
+            shape: DecodeAttentionShape {
+                head_dim: 64,
+                query_heads: 6,
+                kv_heads: 2,
+                page_size: 16,
+                split_tokens: [64, 1024][index % 2],
+            },
+            rules,
+            contexts: CONTEXTS.to_vec(),
+            order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][index / 2 % 2],
+            seed: 70 + index as u64,
+        })
+        .collect()
+}
+
+/// Prefill attention with every rule.
+#[must_use]
+pub fn prefill_with_rules() -> Vec<PrefillCase> {
+    let rules = all_rules().into_iter().enumerate();
+    rules
+        .map(|(index, rules)| PrefillCase {
+            shape: PrefillAttentionShape { head_dim: 32, query_heads: 6, kv_heads: 2, page_size: 16 },
+            rules,
+            requests: RUNS.iter().map(|&(tokens, context)| PrefillRequest { tokens, context }).collect(),
+            padding: 1,
+            order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][index % 2],
+            seed: 90 + index as u64,
+        })
+        .collect()
 }
 
 /// Decode attention in shapes and batches drawn at random: groups that fit no block evenly, splits that are not whole
@@ -177,7 +241,7 @@ pub fn random_attention(seed: u64) -> AttentionCase {
     let longest = one_of(&[3, 40, 200, 300]);
     let contexts = (0..=noise.below(5)).map(|_| (noise.below(6) > 0).then(|| noise.below(longest + 1))).collect();
     let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][noise.below(2)];
-    AttentionCase { shape, contexts, order, seed }
+    AttentionCase { shape, rules: random_rules(&mut noise), contexts, order, seed }
 }
 
 /// Prefill attention with heads of `head_dim` elements: page sizes by group sizes, the pools in either order in turn.
@@ -195,6 +259,7 @@ pub fn prefill(head_dim: usize) -> Vec<PrefillCase> {
         .enumerate()
         .map(|(index, &(page_size, group))| PrefillCase {
             shape: PrefillAttentionShape { head_dim, query_heads: 2 * group, kv_heads: 2, page_size },
+            rules: AttentionRules::default(),
             requests: requests.clone(),
             padding: index % 2 * 3,
             order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][(head_dim / 16 + index) % 2],
@@ -228,7 +293,7 @@ pub fn random_prefill(seed: u64) -> PrefillCase {
         })
         .collect();
     let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][noise.below(2)];
-    PrefillCase { shape, requests, padding: noise.below(5), order, seed }
+    PrefillCase { shape, rules: random_rules(&mut noise), requests, padding: noise.below(5), order, seed }
 }
 
 /// Grouped products in blocks of `block_rows`: whole tiles, parts of tiles in either direction, and less than one tile;

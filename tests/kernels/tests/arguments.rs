@@ -2,8 +2,8 @@
 
 use kernel_tests::device;
 use kernels::cuda::{
-    CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace,
-    GroupedGemm, GroupedGemmArgs, GroupedGemmShape, KvLayout, PrefillAttention, PrefillAttentionArgs,
+    AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape,
+    DecodeWorkspace, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, KvLayout, PrefillAttention, PrefillAttentionArgs,
     PrefillAttentionShape,
 };
 
@@ -24,6 +24,7 @@ struct Attention {
     output: usize,
     lse: usize,
     workspace_context: usize,
+    sinks: Option<usize>,
     /// Elements to skip at the start of the keys.
     shift: usize,
 }
@@ -41,6 +42,7 @@ impl Attention {
             output: rows * ATTENTION.head_dim,
             lse: rows,
             workspace_context: 80,
+            sinks: None,
             shift: 0,
         }
     }
@@ -51,6 +53,7 @@ impl Attention {
         let values: CudaSlice<u16> = device.zeros(PAGES * 16 * 2 * 32)?;
         let block_table: CudaSlice<i32> = device.zeros(self.block_table)?;
         let slots: CudaSlice<i32> = device.zeros(self.slots)?;
+        let sinks: Option<CudaSlice<f32>> = self.sinks.map(|length| device.zeros(length)).transpose()?;
         let context: CudaSlice<i32> = device.zeros(REQUESTS)?;
         let mut output: CudaSlice<u16> = device.zeros(self.output)?;
         let mut lse: CudaSlice<f32> = device.zeros(self.lse)?;
@@ -68,6 +71,7 @@ impl Attention {
                 context: context.as_view(),
                 max_context: self.max_context,
                 scale: 1.0,
+                sinks: sinks.as_ref().map(CudaSlice::as_view),
                 output: output.as_view_mut(),
                 lse: lse.as_view_mut(),
                 workspace: &mut workspace,
@@ -80,7 +84,7 @@ impl Attention {
 #[test]
 fn attention_checks_every_size() {
     let device = device();
-    let kernel = DecodeAttention::compile(&device, ATTENTION).unwrap();
+    let kernel = DecodeAttention::compile(&device, ATTENTION, AttentionRules::default()).unwrap();
     let right = Attention::right;
     right().launch(&device, &kernel).unwrap();
     let mut odd_stride = right();
@@ -88,6 +92,7 @@ fn attention_checks_every_size() {
     let mut long_stride = right();
     long_stride.layout.page_stride += 8;
     let wrong = [
+        ("number of buffers of sinks", Attention { sinks: Some(4), ..right() }),
         ("length of query", Attention { query: 255, ..right() }),
         ("length of output", Attention { output: 257, ..right() }),
         ("length of lse", Attention { lse: 7, ..right() }),
@@ -123,6 +128,7 @@ struct Prefill {
     context: usize,
     output: usize,
     lse: Option<usize>,
+    sinks: Option<usize>,
     /// Elements to skip at the start of the output.
     shift: usize,
 }
@@ -141,6 +147,7 @@ impl Prefill {
             context: REQUESTS,
             output: TOKENS * 128,
             lse: Some(TOKENS * 4),
+            sinks: None,
             shift: 0,
         }
     }
@@ -152,6 +159,7 @@ impl Prefill {
         let block_table: CudaSlice<i32> = device.zeros(self.block_table)?;
         let slots: CudaSlice<i32> = device.zeros(REQUESTS)?;
         let query_starts: CudaSlice<i32> = device.zeros(self.query_starts)?;
+        let sinks: Option<CudaSlice<f32>> = self.sinks.map(|length| device.zeros(length)).transpose()?;
         let context: CudaSlice<i32> = device.zeros(self.context)?;
         let mut output: CudaSlice<u16> = device.zeros(self.output + self.shift)?;
         let mut lse: Option<CudaSlice<f32>> = self.lse.map(|length| device.zeros(length)).transpose()?;
@@ -170,6 +178,7 @@ impl Prefill {
                 query_starts: query_starts.as_view(),
                 context: context.as_view(),
                 scale: 1.0,
+                sinks: sinks.as_ref().map(CudaSlice::as_view),
                 output: output.slice_mut(self.shift..),
                 lse: lse.as_mut().map(CudaSlice::as_view_mut),
             },
@@ -181,12 +190,19 @@ impl Prefill {
 #[test]
 fn prefill_checks_every_size() {
     let device = device();
-    let kernel = PrefillAttention::compile(&device, PREFILL).unwrap();
+    let kernel = PrefillAttention::compile(&device, PREFILL, AttentionRules::default()).unwrap();
     let right = Prefill::right;
     right().launch(&device, &kernel).unwrap();
     Prefill { lse: None, ..right() }.launch(&device, &kernel).unwrap();
     let mut odd_stride = right();
     odd_stride.layout.head_stride -= 4;
+    let with_sinks = AttentionRules { sinks: true, ..AttentionRules::default() };
+    let with_sinks = PrefillAttention::compile(&device, PREFILL, with_sinks).unwrap();
+    Prefill { sinks: Some(4), ..right() }.launch(&device, &with_sinks).unwrap();
+    for (sinks, what) in [(None, "number of buffers of sinks"), (Some(3), "length of sinks")] {
+        let error = Prefill { sinks, ..right() }.launch(&device, &with_sinks).unwrap_err();
+        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+    }
     let wrong = [
         ("length of query", Prefill { query: 5 * 136 + 127, ..right() }),
         ("length of query", Prefill { query_stride: usize::MAX / 8 * 8, ..right() }),

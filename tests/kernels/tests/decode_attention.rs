@@ -2,7 +2,7 @@
 
 use kernel_tests::{cases, device};
 use kernels::cuda::check::{DecodeProblem, PoolOrder};
-use kernels::cuda::{DecodeAttention, DecodeAttentionShape};
+use kernels::cuda::{AttentionRules, DecodeAttention, DecodeAttentionShape};
 
 fn check(head_dim: usize) {
     let device = device();
@@ -32,6 +32,14 @@ fn heads_of_256_elements() {
 }
 
 #[test]
+fn windows_capped_scores_and_sinks() {
+    let device = device();
+    for case in cases::attention_with_rules() {
+        case.check(&device);
+    }
+}
+
+#[test]
 fn shapes_and_batches_drawn_at_random() {
     let device = device();
     for seed in 0..12 {
@@ -47,8 +55,9 @@ const SHAPE: DecodeAttentionShape =
 #[test]
 fn a_request_has_the_same_bits_alone_and_in_a_batch() {
     let device = device();
-    let kernel = DecodeAttention::compile(&device, SHAPE).unwrap();
-    let batch = DecodeProblem::random(SHAPE, &[Some(40), Some(500)], PoolOrder::TokenMajor, 11);
+    let kernel = DecodeAttention::compile(&device, SHAPE, AttentionRules::default()).unwrap();
+    let batch =
+        DecodeProblem::random(SHAPE, AttentionRules::default(), &[Some(40), Some(500)], PoolOrder::TokenMajor, 11);
     let alone = batch.first_requests(1).run(&device, &kernel).unwrap();
     let batched = batch.run(&device, &kernel).unwrap();
     assert_eq!(alone.output, batched.output[..SHAPE.query_heads * SHAPE.head_dim]);
@@ -58,8 +67,8 @@ fn a_request_has_the_same_bits_alone_and_in_a_batch() {
 #[test]
 fn a_batch_of_nothing_is_nothing() {
     let device = device();
-    let kernel = DecodeAttention::compile(&device, SHAPE).unwrap();
-    let problem = DecodeProblem::random(SHAPE, &[None, Some(0)], PoolOrder::TokenMajor, 3);
+    let kernel = DecodeAttention::compile(&device, SHAPE, AttentionRules::default()).unwrap();
+    let problem = DecodeProblem::random(SHAPE, AttentionRules::default(), &[None, Some(0)], PoolOrder::TokenMajor, 3);
     let found = problem.run(&device, &kernel).unwrap();
     assert!(found.output.iter().all(|value| value.to_bits() == 0));
     assert!(found.lse.iter().all(|&lse| lse == f64::NEG_INFINITY));

@@ -2,22 +2,35 @@
 
 use kernel_tests::compiler_folder;
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, Compiler, CopyPages, DecodeAttention, DecodeAttentionShape, GatherRows,
-    GatherRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, KernelSource, PrefillAttention, PrefillAttentionShape,
-    Program, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, SiluMul, SiluMulShape, Target,
+    AddBias, AddBiasShape, Argmax, AttentionRules, Compiler, CopyPages, DecodeAttention, DecodeAttentionShape,
+    GatherRows, GatherRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, KernelSource, PrefillAttention,
+    PrefillAttentionShape, Program, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, SiluMul, SiluMulShape,
+    Target,
 };
 
 const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
 
 fn programs() -> Vec<Program> {
-    let attention = [(64, 1), (128, 4), (128, 8), (256, 4)].map(|(head_dim, group)| {
+    let none = AttentionRules::default();
+    let all = AttentionRules { window: Some(4096), softcap: Some(50.0), sinks: true };
+    let attention = [(64, 1, none), (128, 4, none), (128, 8, all), (256, 4, all)].map(|(head_dim, group, rules)| {
         let shape =
             DecodeAttentionShape { head_dim, query_heads: 4 * group, kv_heads: 4, page_size: 16, split_tokens: 256 };
-        DecodeAttention::program(shape, DecodeAttention::SOURCE).unwrap()
+        DecodeAttention::program(shape, rules, DecodeAttention::SOURCE).unwrap()
     });
-    let prefill = [(16, 2), (64, 1), (80, 1), (96, 7), (128, 4), (192, 8), (256, 4)].map(|(head_dim, group)| {
+    let prefill = [
+        (16, 2, all),
+        (64, 1, none),
+        (80, 1, all),
+        (96, 7, none),
+        (128, 4, none),
+        (128, 8, all),
+        (192, 8, none),
+        (256, 4, all),
+    ]
+    .map(|(head_dim, group, rules)| {
         let shape = PrefillAttentionShape { head_dim, query_heads: 4 * group, kv_heads: 4, page_size: 16 };
-        PrefillAttention::program(shape, PrefillAttention::SOURCE).unwrap()
+        PrefillAttention::program(shape, rules, PrefillAttention::SOURCE).unwrap()
     });
     let products = [16, 32, 64, 128].map(|block_rows| {
         let shape = GroupedGemmShape { block_rows, experts: 128, columns: 1536, depth: 2048, rows_per_input: 8 };

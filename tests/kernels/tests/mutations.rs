@@ -5,7 +5,9 @@
 use kernel_tests::mutation::{alone, assert_reported, mutate};
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder};
-use kernels::cuda::{CudaError, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource};
+use kernels::cuda::{
+    AttentionRules, CudaError, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource,
+};
 
 const PRODUCT: GroupedGemmShape =
     GroupedGemmShape { block_rows: 64, experts: 3, columns: 64, depth: 160, rows_per_input: 2 };
@@ -23,12 +25,21 @@ fn run_product(source: KernelSource) -> Result<bool, CudaError> {
 }
 
 fn run_attention(source: KernelSource) -> Result<bool, CudaError> {
+    run_attention_with(AttentionRules::default(), source)
+}
+
+fn run_attention_with(rules: AttentionRules, source: KernelSource) -> Result<bool, CudaError> {
     let device = device();
-    let kernel = DecodeAttention::compile_source(&device, ATTENTION, source)?;
-    let contexts = [Some(16), Some(100), Some(1)];
-    let problem = DecodeProblem::random(ATTENTION, &contexts, PoolOrder::TokenMajor, 32);
-    let found = problem.run(&device, &kernel)?;
-    Ok(problem.compare(&found).iter().all(Comparison::holds))
+    let kernel = DecodeAttention::compile_source(&device, ATTENTION, rules, source)?;
+    // Split and merged, and not.
+    for contexts in [[Some(16), Some(100), Some(1)], [Some(16), Some(50), Some(1)]] {
+        let problem = DecodeProblem::random(ATTENTION, rules, &contexts, PoolOrder::TokenMajor, 32);
+        let found = problem.run(&device, &kernel)?;
+        if !problem.compare(&found).iter().all(Comparison::holds) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[test]
@@ -130,4 +141,25 @@ fn attention_that_takes_the_wrong_head_has_wrong_numbers() {
         "(i64)(first_head % KV_HEADS) * head_stride",
     );
     assert!(!run_attention(source).unwrap());
+}
+
+#[test]
+fn attention_that_breaks_its_rules_is_found_out() {
+    let _alone = alone();
+    let rules = AttentionRules { window: Some(60), softcap: Some(2.0), sinks: true };
+    assert!(run_attention_with(rules, DecodeAttention::SOURCE).unwrap());
+    let mutants = [
+        ("max(split * SPLIT_TOKENS, WINDOW ? length - WINDOW : 0)", "split * SPLIT_TOKENS"),
+        ("length - WINDOW : 0", "length - WINDOW + 1 : 0"),
+        ("length - WINDOW : 0", "length - WINDOW - 1 : 0"),
+        ("splits == 1 ? sink_weight(", "true ? sink_weight("),
+        ("splits == 1 ? sink_weight(sinks, first_head + h", "splits == 1 ? sink_weight(sinks, first_head"),
+        ("= sink_weight(sinks, row % QUERY_HEADS, max * LOG2_E)", "= 0.0f"),
+        ("row % QUERY_HEADS, max * LOG2_E", "row % QUERY_HEADS, max"),
+        ("finished_score(dot, softcap)", "dot"),
+    ];
+    for (from, to) in mutants {
+        let outcome = run_attention_with(rules, mutate(&DecodeAttention::SOURCE, from, to));
+        assert!(!matches!(outcome, Ok(true)), "`{from}` as `{to}` gives right results");
+    }
 }

@@ -2,7 +2,7 @@
 
 use kernel_tests::{Emulator, cases, device};
 use kernels::cuda::check::{AttentionResult, PoolOrder, PrefillProblem, PrefillRequest};
-use kernels::cuda::{CudaDevice, PrefillAttention, PrefillAttentionShape};
+use kernels::cuda::{AttentionRules, CudaDevice, PrefillAttention, PrefillAttentionShape};
 
 fn check(head_dim: usize) {
     let device = device();
@@ -41,12 +41,23 @@ fn heads_of_192_and_256_elements() {
 }
 
 #[test]
+fn windows_capped_scores_and_sinks() {
+    let device = device();
+    for case in cases::prefill_with_rules() {
+        case.check(&device);
+    }
+}
+
+#[test]
 fn shapes_and_batches_drawn_at_random() {
     let device = device();
     for seed in 0..12 {
         cases::random_prefill(seed).check(&device);
     }
 }
+
+/// No window, no cap, no sinks.
+const RULES: AttentionRules = AttentionRules { window: None, softcap: None, sinks: false };
 
 const SHAPE: PrefillAttentionShape = PrefillAttentionShape { head_dim: 64, query_heads: 6, kv_heads: 2, page_size: 16 };
 
@@ -64,7 +75,11 @@ fn rows(result: &AttentionResult, tokens: std::ops::Range<usize>) -> (Vec<f64>, 
 }
 
 fn run(problem: &PrefillProblem, device: &CudaDevice) -> AttentionResult {
-    let kernel = PrefillAttention::compile(device, SHAPE).unwrap();
+    run_with(RULES, problem, device)
+}
+
+fn run_with(rules: AttentionRules, problem: &PrefillProblem, device: &CudaDevice) -> AttentionResult {
+    let kernel = PrefillAttention::compile(device, SHAPE, rules).unwrap();
     problem.run(device, &kernel).unwrap()
 }
 
@@ -74,7 +89,7 @@ fn run(problem: &PrefillProblem, device: &CudaDevice) -> AttentionResult {
 fn a_token_has_the_same_bits_alone_and_in_a_batch_and_in_any_chunk() {
     let device = device();
     let batch = [request(7, 30), request(150, 170), request(1, 200)];
-    let batch = PrefillProblem::random(SHAPE, &batch, 2, PoolOrder::TokenMajor, 11);
+    let batch = PrefillProblem::random(SHAPE, RULES, &batch, 2, PoolOrder::TokenMajor, 11);
     let batched = run(&batch, &device);
     let single = run(&batch.part(2, 0..1), &device);
     assert_eq!(rows(&single, 0..1), rows(&batched, 157..158));
@@ -85,11 +100,30 @@ fn a_token_has_the_same_bits_alone_and_in_a_batch_and_in_any_chunk() {
     }
 }
 
+/// The same with a window, whose edge lies elsewhere in the steps of every token; and a window that is longer than any
+/// context is none.
+#[test]
+fn a_token_has_the_same_bits_in_any_chunk_of_a_window() {
+    let device = device();
+    let rules = |window| AttentionRules { window: Some(window), ..RULES };
+    let batch = [request(150, 170), request(90, 90)];
+    let problem = |rules| PrefillProblem::random(SHAPE, rules, &batch, 0, PoolOrder::TokenMajor, 12);
+    let batched = run_with(rules(40), &problem(rules(40)), &device);
+    for part in [0..150, 69..70, 70..149] {
+        println!("{part:?}");
+        let alone = run_with(rules(40), &problem(rules(40)).part(0, part.clone()), &device);
+        assert_eq!(rows(&alone, 0..part.len()), rows(&batched, part));
+    }
+    let (wide, none) = (run_with(rules(170), &problem(RULES), &device), run(&problem(RULES), &device));
+    assert_eq!(wide.output, none.output);
+    assert_eq!(wide.lse, none.lse);
+}
+
 /// Scores of -32768 and of 32768: with anything but the row's own maximum as reference, weights vanish or overflow.
 #[test]
 fn extreme_scores_give_exact_means() {
     let device = device();
-    let problem = PrefillProblem::random(SHAPE, &[request(20, 90), request(2, 300)], 0, PoolOrder::HeadMajor, 5)
+    let problem = PrefillProblem::random(SHAPE, RULES, &[request(20, 90), request(2, 300)], 0, PoolOrder::HeadMajor, 5)
         .constant(0, 64.0, -64.0, 1.0)
         .constant(1, 64.0, 64.0, 1.0);
     let found = run(&problem, &device);
@@ -104,19 +138,20 @@ fn a_batch_of_nothing_is_nothing() {
     let device = device();
     let nothing = [PrefillRequest { tokens: 70, context: None }, request(0, 0), request(3, 0)];
     for (requests, padding) in [(&nothing[..], 9), (&nothing[..], 0), (&[], 30)] {
-        let found = run(&PrefillProblem::random(SHAPE, requests, padding, PoolOrder::TokenMajor, 3), &device);
+        let found = run(&PrefillProblem::random(SHAPE, RULES, requests, padding, PoolOrder::TokenMajor, 3), &device);
         assert!(found.output.iter().all(|value| value.to_bits() == 0));
         assert!(found.lse.iter().all(|&lse| lse == f64::NEG_INFINITY));
         assert!(found.guards_intact);
     }
-    run(&PrefillProblem::random(SHAPE, &[], 0, PoolOrder::TokenMajor, 3), &device);
+    run(&PrefillProblem::random(SHAPE, RULES, &[], 0, PoolOrder::TokenMajor, 3), &device);
 }
 
 /// The host cannot see them, so the kernel must bear whatever they are.
 #[test]
 fn starts_that_make_no_sense_write_nothing_outside_the_results() {
     let device = device();
-    let problem = PrefillProblem::random(SHAPE, &[request(40, 50), request(40, 60)], 0, PoolOrder::TokenMajor, 4);
+    let problem =
+        PrefillProblem::random(SHAPE, RULES, &[request(40, 50), request(40, 60)], 0, PoolOrder::TokenMajor, 4);
     for starts in [[0, 40, 100], [-7, 40, 80], [80, 40, 0], [0, 1_000_000, 2_000_000], [i32::MIN, i32::MAX, i32::MIN]] {
         let found = run(&problem.clone().with_starts(&starts), &device);
         assert!(found.guards_intact, "{starts:?}");
@@ -129,8 +164,8 @@ fn no_shared_memory_access_waits_for_a_bank() {
     let emulator = Emulator::open();
     for head_dim in [16, 32, 48, 64, 80, 96, 112, 128, 144, 192, 256] {
         let shape = PrefillAttentionShape { head_dim, ..SHAPE };
-        let kernel = PrefillAttention::compile(&device, shape).unwrap();
-        let problem = PrefillProblem::random(shape, &[request(30, 150)], 0, PoolOrder::TokenMajor, 7);
+        let kernel = PrefillAttention::compile(&device, shape, RULES).unwrap();
+        let problem = PrefillProblem::random(shape, RULES, &[request(30, 150)], 0, PoolOrder::TokenMajor, 7);
         problem.run(&device, &kernel).unwrap();
         assert_eq!(emulator.bank_conflicts(), 0, "heads of {head_dim}");
     }

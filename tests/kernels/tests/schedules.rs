@@ -4,7 +4,8 @@
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder, PrefillProblem, PrefillRequest};
 use kernels::cuda::{
-    DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention, PrefillAttentionShape,
+    AttentionRules, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention,
+    PrefillAttentionShape,
 };
 
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
@@ -13,17 +14,18 @@ const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
 fn results_do_not_depend_on_the_order_of_warps() {
     let emulator = Emulator::open();
     let device = device();
+    let rules = AttentionRules { window: Some(60), softcap: Some(2.0), sinks: true };
 
     let shape = DecodeAttentionShape { head_dim: 64, query_heads: 4, kv_heads: 1, page_size: 16, split_tokens: 64 };
     let contexts = [Some(150), Some(17), None];
-    let attention = DecodeProblem::random(shape, &contexts, PoolOrder::TokenMajor, 21);
-    let attention_kernel = DecodeAttention::compile(&device, shape).unwrap();
+    let attention = DecodeProblem::random(shape, rules, &contexts, PoolOrder::TokenMajor, 21);
+    let attention_kernel = DecodeAttention::compile(&device, shape, rules).unwrap();
 
     let shape = PrefillAttentionShape { head_dim: 64, query_heads: 4, kv_heads: 1, page_size: 16 };
     let requests = [(40, Some(150)), (1, Some(17)), (2, None)];
     let requests = requests.map(|(tokens, context)| PrefillRequest { tokens, context });
-    let prefill = PrefillProblem::random(shape, &requests, 1, PoolOrder::TokenMajor, 23);
-    let prefill_kernel = PrefillAttention::compile(&device, shape).unwrap();
+    let prefill = PrefillProblem::random(shape, rules, &requests, 1, PoolOrder::TokenMajor, 23);
+    let prefill_kernel = PrefillAttention::compile(&device, shape, rules).unwrap();
 
     let shape = GroupedGemmShape { block_rows: 64, experts: 3, columns: 64, depth: 160, rows_per_input: 1 };
     let product = GroupedGemmProblem::random(shape, &[65, 0, 9], 0, 22).unwrap();

@@ -2,6 +2,7 @@
 
 use super::acceptance::{Accuracy, Comparison, compare};
 use super::noise::{from_bf16, to_bf16};
+use crate::cuda::attention_rules::AttentionRules;
 
 /// A solution.
 #[derive(Debug, Clone)]
@@ -12,6 +13,21 @@ pub struct AttentionResult {
     pub lse: Vec<f64>,
     /// Whether the memory around both was left alone.
     pub guards_intact: bool,
+}
+
+/// How a score is made of a product of query and key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scoring {
+    pub(super) scale: f32,
+    pub(super) softcap: Option<f32>,
+    /// The sink of the query's head.
+    pub(super) sink: Option<f32>,
+}
+
+impl Scoring {
+    pub(super) fn new(scale: f32, rules: &AttentionRules, sink: f32) -> Self {
+        Self { scale, softcap: rules.softcap, sink: rules.sinks.then_some(sink) }
+    }
 }
 
 /// How a solution is computed.
@@ -41,7 +57,7 @@ impl AttentionResult {
     pub(super) fn attend(
         &mut self,
         precision: Precision,
-        scale: f32,
+        scoring: Scoring,
         query: &[u16],
         (keys, values): &(Vec<&[u16]>, Vec<&[u16]>),
     ) {
@@ -51,8 +67,8 @@ impl AttentionResult {
             return;
         }
         let (output, lse) = match precision {
-            Precision::Double => exactly(scale, query, keys, values),
-            Precision::Plain => plainly(scale, query, keys, values),
+            Precision::Double => exactly(scoring, query, keys, values),
+            Precision::Plain => plainly(scoring, query, keys, values),
         };
         self.output.extend(output);
         self.lse.push(lse);
@@ -67,34 +83,38 @@ impl AttentionResult {
     }
 }
 
-fn exactly(scale: f32, query: &[u16], keys: &[&[u16]], values: &[&[u16]]) -> (Vec<f64>, f64) {
+fn exactly(scoring: Scoring, query: &[u16], keys: &[&[u16]], values: &[&[u16]]) -> (Vec<f64>, f64) {
     let wide = |bits: u16| f64::from(from_bf16(bits));
     let score = |key: &&[u16]| {
         let dot: f64 = query.iter().zip(*key).map(|(&q, &k)| wide(q) * wide(k)).sum();
-        dot * f64::from(scale)
+        let score = dot * f64::from(scoring.scale);
+        scoring.softcap.map(f64::from).map_or(score, |cap| cap * (score / cap).tanh())
     };
     let scores: Vec<f64> = keys.iter().map(score).collect();
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
     let sum: f64 = weights.iter().sum();
+    let with_sink = sum + scoring.sink.map_or(0.0, |sink| (f64::from(sink) - max).exp());
     let mut output = vec![0.0; query.len()];
     for (weight, value) in weights.iter().zip(values) {
         for (output, &value) in output.iter_mut().zip(*value) {
-            *output += weight * wide(value) / sum;
+            *output += weight * wide(value) / with_sink;
         }
     }
     (output, max + sum.ln())
 }
 
-fn plainly(scale: f32, query: &[u16], keys: &[&[u16]], values: &[&[u16]]) -> (Vec<f64>, f64) {
+fn plainly(scoring: Scoring, query: &[u16], keys: &[&[u16]], values: &[&[u16]]) -> (Vec<f64>, f64) {
     let score = |key: &&[u16]| {
         let dot: f32 = query.iter().zip(*key).map(|(&q, &k)| from_bf16(q) * from_bf16(k)).sum();
-        dot * scale
+        let score = dot * scoring.scale;
+        scoring.softcap.map_or(score, |cap| cap * (score / cap).tanh())
     };
     let scores: Vec<f32> = keys.iter().map(score).collect();
     let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let weights: Vec<f32> = scores.iter().map(|score| (score - max).exp()).collect();
     let sum: f32 = weights.iter().sum();
+    let with_sink = sum + scoring.sink.map_or(0.0, |sink| (sink - max).exp());
     let mut output = vec![0.0_f32; query.len()];
     for (&weight, value) in weights.iter().zip(values) {
         let weight = from_bf16(to_bf16(weight));
@@ -102,6 +122,6 @@ fn plainly(scale: f32, query: &[u16], keys: &[&[u16]], values: &[&[u16]]) -> (Ve
             *output += weight * from_bf16(value);
         }
     }
-    let output = output.into_iter().map(|value| f64::from(from_bf16(to_bf16(value / sum)))).collect();
+    let output = output.into_iter().map(|value| f64::from(from_bf16(to_bf16(value / with_sink)))).collect();
     (output, f64::from(max + sum.ln()))
 }

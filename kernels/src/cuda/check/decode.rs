@@ -1,10 +1,11 @@
 //! Random decode-attention problems and their solution.
 
 use super::acceptance::Comparison;
-use super::attention::{AttentionResult, Precision};
+use super::attention::{AttentionResult, Precision, Scoring};
 use super::guarded::Guarded;
 use super::noise::Noise;
 use super::paging::{PagedContexts, PoolOrder};
+use crate::cuda::attention_rules::AttentionRules;
 use crate::cuda::decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace};
 use crate::cuda::device::CudaDevice;
 use crate::cuda::error::CudaError;
@@ -14,6 +15,8 @@ use crate::cuda::error::CudaError;
 #[derive(Debug, Clone)]
 pub struct DecodeProblem {
     shape: DecodeAttentionShape,
+    rules: AttentionRules,
+    sinks: Vec<f32>,
     query: Vec<u16>,
     contexts: PagedContexts,
     scale: f32,
@@ -22,11 +25,21 @@ pub struct DecodeProblem {
 impl DecodeProblem {
     /// A batch with one request per entry of `contexts`, which is its length; `None` is a padding row.
     #[must_use]
-    pub fn random(shape: DecodeAttentionShape, contexts: &[Option<usize>], order: PoolOrder, seed: u64) -> Self {
+    pub fn random(
+        shape: DecodeAttentionShape,
+        rules: AttentionRules,
+        contexts: &[Option<usize>],
+        order: PoolOrder,
+        seed: u64,
+    ) -> Self {
         let mut noise = Noise::new(seed);
         let query = noise.normal_bf16(contexts.len() * shape.query_heads * shape.head_dim);
-        let contexts = PagedContexts::random(shape.kv(), contexts, order, &mut noise);
-        Self { shape, query, contexts, scale: 1.0 / (shape.head_dim as f32).sqrt() }
+        let mut contexts = PagedContexts::random(shape.kv(), contexts, order, &mut noise);
+        for request in 0..contexts.count() {
+            contexts.forget(request, rules.first_visible(contexts.length(request)));
+        }
+        let sinks = (0..shape.query_heads).map(|_| noise.normal() + 2.0).collect();
+        Self { shape, rules, sinks, query, contexts, scale: 1.0 / (shape.head_dim as f32).sqrt() }
     }
 
     /// The same problem without the requests from `count` on. What they had in the pools stays there.
@@ -56,8 +69,10 @@ impl DecodeProblem {
         for (index, query) in self.query.chunks_exact(shape.head_dim).enumerate() {
             let (request, head) = (index / shape.query_heads, index % shape.query_heads);
             let kv_head = head * shape.kv_heads / shape.query_heads;
-            let visible = self.contexts.heads(request, kv_head, 0..self.contexts.length(request));
-            result.attend(precision, self.scale, query, &visible);
+            let length = self.contexts.length(request);
+            let visible = self.contexts.heads(request, kv_head, self.rules.first_visible(length)..length);
+            let scoring = Scoring::new(self.scale, &self.rules, self.sinks[head]);
+            result.attend(precision, scoring, query, &visible);
         }
         result
     }
@@ -67,6 +82,7 @@ impl DecodeProblem {
         let requests = self.contexts.count();
         let query = device.upload(&self.query)?;
         let contexts = self.contexts.upload(device)?;
+        let sinks = device.upload(&self.sinks)?;
         let mut output = Guarded::<u16>::new(device, self.query.len())?;
         let mut lse = Guarded::<f32>::new(device, requests * self.shape.query_heads)?;
         let max_context = self.contexts.longest();
@@ -84,6 +100,7 @@ impl DecodeProblem {
                 context: contexts.context.slice(..requests),
                 max_context,
                 scale: self.scale,
+                sinks: self.rules.sinks.then(|| sinks.as_view()),
                 output: output.view_mut(),
                 lse: lse.view_mut(),
                 workspace: &mut workspace,

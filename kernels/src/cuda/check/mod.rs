@@ -18,6 +18,7 @@ mod strided;
 
 use std::fmt;
 
+use super::attention_rules::AttentionRules;
 use super::decode_attention::{DecodeAttention, DecodeAttentionShape};
 use super::device::{CudaDevice, CudaOptions};
 use super::error::CudaError;
@@ -110,8 +111,8 @@ pub fn self_check(options: &CudaOptions, shapes: &CheckShapes) -> Result<Report,
 }
 
 fn check_decode(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measurement>, CudaError> {
-    let shape = shapes.attention;
-    let kernel = DecodeAttention::compile(device, shape)?;
+    let (shape, rules) = (shapes.attention, AttentionRules::default());
+    let kernel = DecodeAttention::compile(device, shape, rules)?;
     let page = shape.page_size.min(LONGEST_CONTEXT);
     let contexts = [
         Some(0),
@@ -122,7 +123,7 @@ fn check_decode(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measure
         Some(page + 1),
         Some((2 * shape.split_tokens + 1).min(LONGEST_CONTEXT)),
     ];
-    let problem = DecodeProblem::random(shape, &contexts, PoolOrder::TokenMajor, shapes.seed);
+    let problem = DecodeProblem::random(shape, rules, &contexts, PoolOrder::TokenMajor, shapes.seed);
     let found = problem.run(device, &kernel)?;
     let [output, lse] = problem.compare(&found);
     Ok(vec![
@@ -133,12 +134,13 @@ fn check_decode(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measure
 
 fn check_prefill(device: &CudaDevice, shapes: &CheckShapes) -> Result<[Measurement; 2], CudaError> {
     let DecodeAttentionShape { head_dim, query_heads, kv_heads, page_size, .. } = shapes.attention;
+    let rules = AttentionRules::default();
     let shape = PrefillAttentionShape { head_dim, query_heads, kv_heads, page_size };
-    let kernel = PrefillAttention::compile(device, shape)?;
+    let kernel = PrefillAttention::compile(device, shape, rules)?;
     let page = page_size.min(LONGEST_CONTEXT);
     let requests = [(page + 1, Some(page + 1)), (1, Some(2 * page)), (0, Some(1)), (2, None), (20, Some(150))];
     let requests = requests.map(|(tokens, context)| PrefillRequest { tokens, context });
-    let problem = PrefillProblem::random(shape, &requests, 1, PoolOrder::TokenMajor, shapes.seed);
+    let problem = PrefillProblem::random(shape, rules, &requests, 1, PoolOrder::TokenMajor, shapes.seed);
     let found = problem.run(device, &kernel)?;
     let [output, lse] = problem.compare(&found);
     Ok([

@@ -128,6 +128,21 @@ impl PagedContexts {
         (keys, values)
     }
 
+    /// Gives the pages of the tokens before `end` away, and makes what is left of those tokens NaN.
+    pub(super) fn forget(&mut self, request: usize, end: usize) {
+        for token in 0..end {
+            for head in 0..self.shape.kv_heads {
+                let start = self.row(request, token, head);
+                self.keys[start..][..self.shape.head_dim].fill(BF16_NAN);
+                self.values[start..][..self.shape.head_dim].fill(BF16_NAN);
+            }
+        }
+        if end > 0 {
+            let row = self.slots[request] as usize * self.table_width;
+            self.block_table[row..][..end / self.shape.page_size].fill(NO_PAGE);
+        }
+    }
+
     /// Overwrites the keys and values of a context with constants.
     pub(super) fn set(&mut self, request: usize, key: u16, value: u16) {
         for token in 0..self.length(request) {

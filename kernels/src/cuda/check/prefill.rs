@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::acceptance::Comparison;
-use super::attention::{AttentionResult, Precision};
+use super::attention::{AttentionResult, Precision, Scoring};
 use super::guarded::Guarded;
 use super::noise::{BF16_NAN, Noise, to_bf16};
 use super::paging::{PagedContexts, PoolOrder};
+use crate::cuda::attention_rules::AttentionRules;
 use crate::cuda::device::CudaDevice;
 use crate::cuda::error::CudaError;
 use crate::cuda::prefill_attention::{PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape};
@@ -28,6 +29,8 @@ pub struct PrefillRequest {
 #[derive(Debug, Clone)]
 pub struct PrefillProblem {
     shape: PrefillAttentionShape,
+    rules: AttentionRules,
+    sinks: Vec<f32>,
     /// `[tokens, query_heads * head_dim + GAP]`.
     query: Vec<u16>,
     /// Tokens of requests and, past the last one's, of padding.
@@ -42,6 +45,7 @@ impl PrefillProblem {
     #[must_use]
     pub fn random(
         shape: PrefillAttentionShape,
+        rules: AttentionRules,
         requests: &[PrefillRequest],
         padding: usize,
         order: PoolOrder,
@@ -61,8 +65,14 @@ impl PrefillProblem {
             query.resize(query.len() + GAP, BF16_NAN);
         }
         let contexts: Vec<_> = requests.iter().map(|request| request.context).collect();
-        let contexts = PagedContexts::random(shape.kv(), &contexts, order, &mut noise);
-        Self { shape, query, tokens, starts, contexts, scale: 1.0 / (shape.head_dim as f32).sqrt() }
+        let mut contexts = PagedContexts::random(shape.kv(), &contexts, order, &mut noise);
+        for (index, request) in requests.iter().enumerate() {
+            let length = contexts.length(index);
+            let first_end = (length + 1).saturating_sub(request.tokens).min(length);
+            contexts.forget(index, rules.first_visible(first_end));
+        }
+        let sinks = (0..shape.query_heads).map(|_| noise.normal() + 2.0).collect();
+        Self { shape, rules, sinks, query, tokens, starts, contexts, scale: 1.0 / (shape.head_dim as f32).sqrt() }
     }
 
     /// The same problem with the one request alone, and of its query tokens those in `part`: what a chunk of it would
@@ -125,9 +135,10 @@ impl PrefillProblem {
                 let visible = request.map_or_else(Default::default, |request| {
                     let until_end = self.starts[request + 1] as usize - token - 1;
                     let end = self.contexts.length(request).saturating_sub(until_end);
-                    self.contexts.heads(request, kv_head, 0..end)
+                    self.contexts.heads(request, kv_head, self.rules.first_visible(end)..end)
                 });
-                result.attend(precision, self.scale, &queries[head * shape.head_dim..][..shape.head_dim], &visible);
+                let scoring = Scoring::new(self.scale, &self.rules, self.sinks[head]);
+                result.attend(precision, scoring, &queries[head * shape.head_dim..][..shape.head_dim], &visible);
             }
         }
         result
@@ -140,6 +151,7 @@ impl PrefillProblem {
         let query = device.upload(&self.query)?;
         let starts = device.upload(&self.starts)?;
         let contexts = self.contexts.upload(device)?;
+        let sinks = device.upload(&self.sinks)?;
         let mut output = Guarded::<u16>::new(device, rows * self.shape.head_dim)?;
         let mut lse = Guarded::<f32>::new(device, rows)?;
         device.paged_prefill_attention(
@@ -157,6 +169,7 @@ impl PrefillProblem {
                 query_starts: starts.as_view(),
                 context: contexts.context.slice(..requests),
                 scale: self.scale,
+                sinks: self.rules.sinks.then(|| sinks.as_view()),
                 output: output.view_mut(),
                 lse: Some(lse.view_mut()),
             },
