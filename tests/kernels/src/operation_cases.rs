@@ -1,12 +1,13 @@
 //! The problems that the operations beside attention and matrix products must solve, on whatever device.
 
 use kernels::cuda::check::{
-    ArgmaxProblem, BiasProblem, GatherProblem, NormProblem, PageCopyProblem, PoolOrder, RopeProblem, SiluMulProblem,
-    WeightFormat,
+    ArgmaxProblem, BiasProblem, CombineProblem, GatherProblem, GroupingProblem, NormProblem, PageCopyProblem,
+    PoolOrder, RopeProblem, RoutingProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
 };
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, CopyPages, CudaDevice, GatherRows, GatherRowsShape, HeadNorm, RmsNorm, RmsNormShape,
-    RopeKvWrite, RopeKvWriteShape, SiluMul, SiluMulShape,
+    AddBias, AddBiasShape, Argmax, CombineExperts, CombineExpertsShape, CopyPages, CudaDevice, GatherRows,
+    GatherRowsShape, GroupRows, GroupRowsShape, HeadNorm, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape,
+    RouteExperts, RouteExpertsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
 use crate::cases::assert_near;
@@ -26,6 +27,11 @@ pub fn all(device: &CudaDevice) {
     elementwise(device);
     likeliest(device);
     page_copies(device);
+    routings(device);
+    groupings(device);
+    combinations(device);
+    draws(device);
+    shaped_logits(device);
 }
 
 /// Normalises rows of widths that are read eight elements at a time and one at a time, that fit the registers and that
@@ -177,5 +183,125 @@ pub fn page_copies(device: &CudaDevice) {
         let (found, guards_intact) = problem.run(device, &kernel).unwrap();
         assert!(found == problem.reference(), "pools differ");
         assert!(guards_intact, "wrote outside the pools");
+    }
+}
+
+/// Choices among few and many experts, of one and of all, with weights of either kind.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn routings(device: &CudaDevice) {
+    for (seed, (experts, chosen)) in [
+        (8, 2),
+        (8, 4),
+        (31, 8),
+        (32, 8),
+        (40, 8),
+        (60, 4),
+        (71, 8),
+        (128, 8),
+        (1, 1),
+        (129, 33),
+        (160, 160),
+        (1024, 8),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (renormalise, format) in [(false, WeightFormat::Bf16), (true, WeightFormat::F32)] {
+            let shape = RouteExpertsShape { experts, chosen, renormalise };
+            println!("routing, {shape:?}, {format:?}, seed {seed}");
+            let kernel = RouteExperts::compile(device, shape).unwrap();
+            let problem = RoutingProblem::random(shape, 23, seed % 3, format, seed as u64);
+            let found = problem.run(device, &kernel).unwrap();
+            assert_eq!(found.experts, problem.reference().experts);
+            assert_near(&problem.compare(&found));
+            assert!(found.guards_intact, "wrote outside its results");
+        }
+    }
+}
+
+/// Sorts of no rows and of many among few experts and many.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn groupings(device: &CudaDevice) {
+    for (seed, (experts, block_rows, rows)) in [
+        (3, 16, 0),
+        (3, 16, 1),
+        (1, 64, 65),
+        (8, 32, 2500),
+        (32, 128, 300),
+        (128, 64, 257),
+        (256, 16, 40),
+        (257, 16, 1000),
+        (1024, 16, 2000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let shape = GroupRowsShape { experts, block_rows };
+        println!("grouping, {shape:?}, {rows} rows, seed {seed}");
+        let problem = GroupingProblem::random(shape, rows, seed % 2, seed as u64);
+        let (found, guards_intact) = problem.run(device, &GroupRows::compile(device, shape).unwrap()).unwrap();
+        assert_eq!(found, problem.reference().unwrap());
+        assert!(guards_intact, "wrote outside its results");
+    }
+}
+
+/// Sums over one expert and over several, of rows that are read eight elements at a time and one at a time.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn combinations(device: &CudaDevice) {
+    for (seed, (width, chosen, tokens)) in
+        [(64_usize, 2, 5), (2048, 8, 3), (111, 3, 4), (8, 1, 1), (1032, 4, 2), (16, 6, 0)].into_iter().enumerate()
+    {
+        let shape = CombineExpertsShape { width, chosen };
+        let gap = seed % 2 * if width.is_multiple_of(8) { 8 } else { 3 };
+        println!("combination, {shape:?}, {tokens} tokens, gap {gap}, seed {seed}");
+        let problem = CombineProblem::random(shape, tokens, gap, seed as u64);
+        let (found, guards_intact) = problem.run(device, &CombineExperts::compile(device, shape).unwrap()).unwrap();
+        assert_near(&problem.compare(&found));
+        assert!(guards_intact, "wrote outside its result");
+    }
+}
+
+/// Draws from vocabularies of one token to many thousands, with all settings.
+///
+/// # Panics
+///
+/// If a token is wrong or the device fails.
+pub fn draws(device: &CudaDevice) {
+    let kernel = Sample::compile(device).unwrap();
+    for (seed, (rows, vocabulary, padding)) in
+        [(44, 5, 3), (55, 111, 0), (22, 1500, 1), (6, 32_000, 0), (3, 1, 2), (0, 7, 0)].into_iter().enumerate()
+    {
+        println!("draws, {rows} rows of {vocabulary}, {padding} between, seed {seed}");
+        let problem = SampleProblem::random(rows, vocabulary, padding, seed as u64);
+        let (found, guards_intact) = problem.run(device, &kernel).unwrap();
+        assert_eq!(problem.first_wrong(&found), None, "row, token, right tokens");
+        assert!(guards_intact, "wrote outside its result");
+    }
+}
+
+/// Penalties of long and empty histories, and masks that are longer and shorter than the vocabulary.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn shaped_logits(device: &CudaDevice) {
+    let kernels = ShapeLogits::compile(device).unwrap();
+    for (seed, (rows, vocabulary, padding, mask_tokens)) in
+        [(9, 111, 1, 111), (5, 600, 0, 500), (4, 64, 5, 96), (12, 1000, 24, 1000), (1, 1, 0, 1)].into_iter().enumerate()
+    {
+        println!("logits, {rows} rows of {vocabulary}, {padding} between, masks of {mask_tokens}, seed {seed}");
+        let problem = ShapeLogitsProblem::random(rows, vocabulary, padding, mask_tokens, seed as u64);
+        let (found, guards_intact) = problem.run(device, &kernels).unwrap();
+        assert_near(&problem.compare(&found));
+        assert!(guards_intact && problem.gaps_are_intact(&found), "wrote outside its results");
     }
 }

@@ -2,10 +2,10 @@
 
 use kernel_tests::compiler_folder;
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, AttentionRules, Compiler, CopyPages, DecodeAttention, DecodeAttentionShape,
-    GatherRows, GatherRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, KernelSource, PrefillAttention,
-    PrefillAttentionShape, Program, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, SiluMul, SiluMulShape,
-    Target,
+    AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, Compiler, CopyPages,
+    DecodeAttention, DecodeAttentionShape, GatherRows, GatherRowsShape, GroupRows, GroupRowsShape, GroupedGemm,
+    GroupedGemmShape, HeadNorm, KernelSource, PrefillAttention, PrefillAttentionShape, Program, RmsNorm, RmsNormShape,
+    RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample, ShapeLogits, SiluMul, SiluMulShape, Target,
 };
 
 const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
@@ -41,12 +41,27 @@ fn programs() -> Vec<Program> {
 
 /// The operations beside attention and matrix products, in the widths that need most registers.
 fn operations() -> Vec<Program> {
-    let mut programs = vec![Argmax::program(Argmax::SOURCE), CopyPages::program(CopyPages::SOURCE)];
+    let mut programs = vec![
+        Argmax::program(Argmax::SOURCE),
+        CopyPages::program(CopyPages::SOURCE),
+        Sample::program(Sample::SOURCE),
+        ShapeLogits::program(ShapeLogits::SOURCE),
+    ];
     for width in [64, 111, 4096, 32768, 40960] {
         programs.push(RmsNorm::program(RmsNormShape { width }, RmsNorm::SOURCE).unwrap());
         programs.push(GatherRows::program(GatherRowsShape { width }, GatherRows::SOURCE).unwrap());
     }
+    for (experts, chosen) in [(128, 8), (1024, 8), (160, 160)] {
+        for renormalise in [false, true] {
+            let shape = RouteExpertsShape { experts, chosen, renormalise };
+            programs.push(RouteExperts::program(shape, RouteExperts::SOURCE).unwrap());
+        }
+        let shape = GroupRowsShape { experts, block_rows: 64 };
+        programs.push(GroupRows::program(shape, GroupRows::SOURCE).unwrap());
+    }
     for width in [768, 111] {
+        let shape = CombineExpertsShape { width, chosen: 8 };
+        programs.push(CombineExperts::program(shape, CombineExperts::SOURCE).unwrap());
         programs.push(SiluMul::program(SiluMulShape { width }, SiluMul::SOURCE).unwrap());
         programs.push(AddBias::program(AddBiasShape { width }, AddBias::SOURCE).unwrap());
     }

@@ -5,12 +5,14 @@
 use kernel_tests::device;
 use kernel_tests::mutation::{alone, assert_reported, mutate};
 use kernels::cuda::check::{
-    ArgmaxProblem, BiasProblem, Comparison, GatherProblem, NormProblem, PageCopyProblem, PoolOrder, RopeProblem,
-    SiluMulProblem, WeightFormat,
+    ArgmaxProblem, BiasProblem, CombineProblem, Comparison, GatherProblem, GroupingProblem, NormProblem,
+    PageCopyProblem, PoolOrder, RopeProblem, RoutingProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem,
+    WeightFormat,
 };
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, CopyPages, CudaError, GatherRows, GatherRowsShape, HeadNorm, KernelSource, RmsNorm,
-    RmsNormShape, RopeKvWrite, RopeKvWriteShape, SiluMul, SiluMulShape,
+    AddBias, AddBiasShape, Argmax, CombineExperts, CombineExpertsShape, CopyPages, CudaError, GatherRows,
+    GatherRowsShape, GroupRows, GroupRowsShape, HeadNorm, KernelSource, RmsNorm, RmsNormShape, RopeKvWrite,
+    RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
 /// Whether a broken normalisation is right in numbers and writes nothing but its results; an error is the emulator's.
@@ -77,17 +79,63 @@ fn run_copies(source: KernelSource) -> Result<bool, CudaError> {
     Ok(found == problem.reference() && guards_intact)
 }
 
+fn run_routing(source: KernelSource, renormalise: bool) -> Result<bool, CudaError> {
+    let device = device();
+    let shape = RouteExpertsShape { experts: 71, chosen: 40, renormalise };
+    let kernel = RouteExperts::compile_source(&device, shape, source)?;
+    let problem = RoutingProblem::random(shape, 21, 1, WeightFormat::F32, 48);
+    let found = problem.run(&device, &kernel)?;
+    let right = found.experts == problem.reference().experts && problem.compare(&found).holds();
+    Ok(right && found.guards_intact)
+}
+
+fn run_grouping(source: KernelSource) -> Result<bool, CudaError> {
+    let device = device();
+    let shape = GroupRowsShape { experts: 300, block_rows: 16 };
+    let kernel = GroupRows::compile_source(&device, shape, source)?;
+    let problem = GroupingProblem::random(shape, 1003, 1, 49);
+    let (found, guards_intact) = problem.run(&device, &kernel)?;
+    Ok(found == problem.reference()? && guards_intact)
+}
+
+fn run_combination(source: KernelSource) -> Result<bool, CudaError> {
+    let device = device();
+    let shape = CombineExpertsShape { width: 1032, chosen: 3 };
+    let kernel = CombineExperts::compile_source(&device, shape, source)?;
+    let problem = CombineProblem::random(shape, 3, 8, 50);
+    let (found, guards_intact) = problem.run(&device, &kernel)?;
+    Ok(problem.compare(&found).holds() && guards_intact)
+}
+
+fn run_draws(source: KernelSource) -> Result<bool, CudaError> {
+    let device = device();
+    let kernel = Sample::compile_source(&device, source)?;
+    let problem = SampleProblem::random(66, 2500, 1, 51);
+    let (found, guards_intact) = problem.run(&device, &kernel)?;
+    Ok(problem.first_wrong(&found).is_none() && guards_intact)
+}
+
+fn run_logits(source: KernelSource) -> Result<bool, CudaError> {
+    let device = device();
+    let kernels = ShapeLogits::compile_source(&device, source)?;
+    let problem = ShapeLogitsProblem::random(9, 600, 1, 500, 52);
+    let (found, guards_intact) = problem.run(&device, &kernels)?;
+    Ok(problem.compare(&found).holds() && guards_intact && problem.gaps_are_intact(&found))
+}
+
 /// Every one of these changes must be noticed, by the emulator or in the results.
 fn assert_noticed(
     source: &KernelSource,
     changes: &[(&str, &str)],
     run: impl Fn(KernelSource) -> Result<bool, CudaError>,
 ) {
-    for (from, to) in changes {
+    let is_noticed = |(from, to): &&(&str, &str)| {
         let outcome = run(mutate(source, from, to));
         assert!(!matches!(outcome, Err(CudaError::Compile { .. })), "`{to}`: {outcome:?}");
-        assert!(!matches!(outcome, Ok(true)), "`{from}` as `{to}` is not noticed");
-    }
+        !matches!(outcome, Ok(true))
+    };
+    let unnoticed: Vec<_> = changes.iter().filter(|change| !is_noticed(change)).collect();
+    assert!(unnoticed.is_empty(), "not noticed in {}: {unnoticed:#?}", source.name);
 }
 
 /// The kernel's text with the header written out, and one place of the header changed.
@@ -283,4 +331,171 @@ fn a_copy_of_pages_with_a_wrong_line_has_wrong_results() {
         ("blockIdx.y * THREADS + threadIdx.x", "threadIdx.x"),
     ];
     assert_noticed(&CopyPages::SOURCE, &changes, run_copies);
+}
+
+#[test]
+fn a_routing_with_a_wrong_line_has_wrong_results() {
+    let _alone = alone();
+    for renormalise in [false, true] {
+        assert!(run_routing(RouteExperts::SOURCE, renormalise).unwrap());
+        let changes = [
+            ("if (max == -infinity()) return 0.0f;", ""),
+            ("logit == max ? 1.0f : ", ""),
+            ("(logit - max) * LOG2_E", "(logit - max)"),
+            ("if (token >= tokens) return;", ""),
+            ("positions[token] < 0", "false"),
+            ("place < CHOSEN; place += 32", "place < CHOSEN - 8; place += 32"),
+            ("if (x[0] == x[0]) logit[i] = x[0];", "logit[i] = x[0];"),
+            ("if (expert < EXPERTS) {", "if (expert <= EXPERTS) {"),
+            ("logits + token * stride + expert", "logits + token * EXPERTS + expert"),
+            ("if (order[i] > best) {", "if (order[i] >= best) {"),
+            ("warp_min(best == highest", "warp_max(best != highest ? 0 : best == highest"),
+            ("if (expert == i * 32 + lane) order[i] = 0;", "order[0] = 0;"),
+            ("expert % 32);", "0);"),
+            ("if (k == 0 && place == 0) max = of;", "max = of;"),
+            ("if (lane == place) {", "if (lane == 0) {"),
+            ("if (place >= CHOSEN) continue;", ""),
+            ("total > 0.0f ? kept_power[k] / total : 0.0f", "kept_power[k] / total"),
+        ];
+        assert_noticed(&RouteExperts::SOURCE, &changes, |source| run_routing(source, renormalise));
+    }
+    let source = mutate(&RouteExperts::SOURCE, "if (RENORMALISE) total += share;", "total += share;");
+    assert!(!run_routing(source, false).unwrap());
+    let source = mutate(&RouteExperts::SOURCE, "if (!RENORMALISE) {", "{");
+    assert!(!run_routing(source, true).unwrap());
+}
+
+#[test]
+fn a_sort_without_a_barrier_is_reported() {
+    let _alone = alone();
+    assert!(run_grouping(GroupRows::SOURCE).unwrap());
+    for (before, words, line) in [
+        ("count[g] = 0;\n", "shared race", "atomicAdd"),
+        ("if (lane == 0) found_by_warp[warp] = found;\n", "race", "blocks_for(count[g])"),
+        ("if (lane == 0) blocks_by_warp[warp] = blocks;\n", "shared race", "first_block += blocks_by_warp[w]"),
+    ] {
+        let source = mutate(&GroupRows::SOURCE, &format!("{before}  __syncthreads();"), before);
+        let outcome = run_grouping(source.clone());
+        assert_reported(outcome, &source, words, &[line]);
+    }
+}
+
+#[test]
+fn a_sort_with_a_wrong_line_has_wrong_results() {
+    let _alone = alone();
+    let changes = [
+        ("(u32)expert < (u32)EXPERTS ? expert + 1 : 0", "expert + 1"),
+        ("(rows + BLOCK_ROWS - 1) / BLOCK_ROWS", "rows / BLOCK_ROWS"),
+        ("g < GROUPS; g += THREADS) count", "g < GROUPS - 1; g += THREADS) count"),
+        ("g < group; g += THREADS", "g <= group; g += THREADS"),
+        ("(rows + THREADS - 1) / THREADS * 32", "rows / THREADS * 32"),
+        ("min(begin + share, rows)", "begin + share"),
+        ("atomicAdd(&count[own], 1);", "count[own]++;"),
+        ("own == group));", "own >= group));"),
+        ("w < warp; w++) place", "w <= warp; w++) place"),
+        ("first_block * BLOCK_ROWS;\n  for (i32 w", "first_block;\n  for (i32 w"),
+        ("owners & ((1u << lane) - 1)", "owners & ((2u << lane) - 1)"),
+        ("place += __popc(owners);", ""),
+        ("i < end_block * BLOCK_ROWS; i += THREADS", "i < end_block * BLOCK_ROWS - 1; i += THREADS"),
+        ("block_expert[block] = group - 1;", "block_expert[block] = group;"),
+        ("*used_rows = end_block * BLOCK_ROWS;", "*used_rows = rows;"),
+    ];
+    assert_noticed(&GroupRows::SOURCE, &changes, run_grouping);
+}
+
+#[test]
+fn a_sum_over_experts_with_a_wrong_line_has_wrong_results() {
+    let _alone = alone();
+    assert!(run_combination(CombineExperts::SOURCE).unwrap());
+    let changes = [
+        ("if (piece >= PIECES) return;", ""),
+        ("piece >= PIECES", "piece >= PIECES - 1"),
+        ("(i64)blockIdx.x * CHOSEN", "(i64)blockIdx.x"),
+        ("choice < CHOSEN; choice++", "choice < CHOSEN - 1; choice++"),
+        ("(first + choice) * row_stride", "(first + choice) * WIDTH"),
+        ("weights[first + choice]", "weights[choice]"),
+        ("(i64)blockIdx.x * output_stride", "(i64)blockIdx.x * row_stride"),
+    ];
+    assert_noticed(&CombineExperts::SOURCE, &changes, run_combination);
+}
+
+#[test]
+fn a_draw_with_a_wrong_line_has_wrong_results() {
+    let _alone = alone();
+    assert!(run_draws(Sample::SOURCE).unwrap());
+    let changes = [
+        ("return logit == max ? 1ull << 40 : (u64)", "return (u64)"),
+        ("(logit - max) * steepness", "(logit - max)"),
+        ("shared.histogram[i] = 0;", ""),
+        ("if (same) {", "if (true) {"),
+        ("WEIGHED ? row.weight(logit) : 1", "1"),
+        ("before += above - own;", "before -= own;"),
+        ("before + own >= wanted", "before + own > wanted"),
+        ("(u32)digit << shift;", "(u32)digit;"),
+        ("return {prefix, wanted - above};", "return {prefix, wanted};"),
+        ("seed + step);", "seed);"),
+        ("step * position + step", "step * position"),
+        ("vocabulary + THREADS - 1) / THREADS * 32", "vocabulary) / THREADS * 32"),
+        ("ties & ((1u << lane) - 1)", "ties"),
+        ("ties_before += __popc(ties);", ""),
+        ("if (warp == threadIdx.x / 32) before = total;", ""),
+        ("if (order > best) {", "if (order >= best) {"),
+        (
+            "token < vocabulary; token += THREADS) {\n    const u32 order = ascending(row.logits[token]);\n    if",
+            "token <= vocabulary; token += THREADS) {\n    const u32 order = ascending(row.logits[token]);\n    if",
+        ),
+        ("highest > ascending(-infinity())", "true"),
+        ("highest < ascending(infinity())", "true"),
+        ("|| !(temperature[index] > 0.0f)", ""),
+        ("if (k > 0 && k < vocabulary) cut", "if (k > 1 && k < vocabulary) cut"),
+        ("if (top_p[index] < 1.0f) {", "if (false) {"),
+        ("u64 wanted = __umul64hi(total, share) + (total * share != 0);", "u64 wanted = total;"),
+        ("(closer.ties + weight - 1) / weight", "closer.ties"),
+        ("weight >= least ? weight : 0", "weight"),
+        ("order == cut.order && rank >= cut.ties", "false"),
+        ("order < cut.order ||", ""),
+        ("if (lane >= lanes) end += other;", "end += other;"),
+        ("end += before;", ""),
+        ("target < end && target >= end - weight", "target < end"),
+        ("before = __shfl_sync(FULL_WARP, end, 31);", ""),
+    ];
+    assert_noticed(&Sample::SOURCE, &changes, run_draws);
+}
+
+#[test]
+fn a_draw_without_a_barrier_is_reported() {
+    let _alone = alone();
+    for (with, without) in [
+        ("shared.histogram[i] = 0;\n    __syncthreads();", "shared.histogram[i] = 0;"),
+        ("amount);\n      }\n    }\n    __syncthreads();", "amount);\n      }\n    }\n"),
+        ("__syncthreads();\n    prefix = shared.cut.order;", "prefix = shared.cut.order;"),
+        ("// What was shared before has been read by all.\n  __syncthreads();", ""),
+        ("= of_warp;\n  __syncthreads();", "= of_warp;"),
+        ("__syncthreads();\n  best = shared.order[lane];", "best = shared.order[lane];"),
+    ] {
+        let outcome = run_draws(mutate(&Sample::SOURCE, with, without));
+        assert!(matches!(outcome, Err(CudaError::Driver { .. })), "without the barrier of `{with}`: {outcome:?}");
+    }
+}
+
+#[test]
+fn logits_shaped_by_a_wrong_line_are_wrong() {
+    let _alone = alone();
+    assert!(run_logits(ShapeLogits::SOURCE).unwrap());
+    let changes = [
+        ("logits += row * stride;", "logits += row * vocabulary;"),
+        ("starts[row + 1], entries", "entries, entries"),
+        ("max(starts[row], 0)", "0"),
+        ("if ((u32)token >= (u32)vocabulary) continue;", ""),
+        ("logit > 0.0f ? logit / factor : logit * factor", "logit / factor"),
+        ("count > 0 ? less", "true ? less"),
+        ("frequency[row] * count + presence[row]", "frequency[row] + presence[row]"),
+        ("|| token >= vocabulary", ""),
+        ("(u32)mask >= (u32)mask_count", "false"),
+        ("token / 32 < words ? ", "true ? "),
+        ("(i64)mask * words + token / 32", "token / 32"),
+        ("bits >> token % 32 & 1) == 0", "bits >> token % 32 & 1) != 0"),
+        ("logits[row * stride + token] = -infinity()", "logits[row * vocabulary + token] = -infinity()"),
+    ];
+    assert_noticed(&ShapeLogits::SOURCE, &changes, run_logits);
 }

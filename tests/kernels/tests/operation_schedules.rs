@@ -2,8 +2,13 @@
 //! emulator's, not the test's.
 
 use kernel_tests::{Emulator, device};
-use kernels::cuda::check::{NormProblem, PoolOrder, RopeProblem, WeightFormat};
-use kernels::cuda::{HeadNorm, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape};
+use kernels::cuda::check::{
+    GroupingProblem, NormProblem, PoolOrder, RopeProblem, RoutingProblem, SampleProblem, WeightFormat,
+};
+use kernels::cuda::{
+    GroupRows, GroupRowsShape, HeadNorm, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts,
+    RouteExpertsShape, Sample,
+};
 
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
 
@@ -24,6 +29,20 @@ fn results_do_not_depend_on_the_order_of_warps() {
     let rope_kernel = RopeKvWrite::compile(&device, shape).unwrap();
     let expected_rope = rope.run(&device, &rope_kernel).unwrap();
 
+    let shape = RouteExpertsShape { experts: 60, chosen: 4, renormalise: false };
+    let routing = RoutingProblem::random(shape, 11, 0, WeightFormat::F32, 53);
+    let routing_kernel = RouteExperts::compile(&device, shape).unwrap();
+    let expected_routing = routing.run(&device, &routing_kernel).unwrap();
+
+    let shape = GroupRowsShape { experts: 8, block_rows: 16 };
+    let grouping = GroupingProblem::random(shape, 700, 0, 54);
+    let grouping_kernel = GroupRows::compile(&device, shape).unwrap();
+    let expected_grouping = grouping.run(&device, &grouping_kernel).unwrap();
+
+    let draws = SampleProblem::random(11, 1500, 0, 55);
+    let draw_kernel = Sample::compile(&device).unwrap();
+    let expected_draws = draws.run(&device, &draw_kernel).unwrap();
+
     for seed in SEEDS {
         println!("schedule seed {seed}");
         emulator.set_schedule(seed);
@@ -32,5 +51,12 @@ fn results_do_not_depend_on_the_order_of_warps() {
         let found = rope.run(&device, &rope_kernel).unwrap();
         assert_eq!(found.query, expected_rope.query, "schedule seed {seed}");
         assert_eq!(found.keys, expected_rope.keys, "schedule seed {seed}");
+        let found = routing.run(&device, &routing_kernel).unwrap();
+        assert_eq!(found.experts, expected_routing.experts, "schedule seed {seed}");
+        assert_eq!(found.weights, expected_routing.weights, "schedule seed {seed}");
+        let found = grouping.run(&device, &grouping_kernel).unwrap();
+        assert_eq!(found, expected_grouping, "schedule seed {seed}");
+        let found = draws.run(&device, &draw_kernel).unwrap();
+        assert_eq!(found, expected_draws, "schedule seed {seed}");
     }
 }

@@ -14,6 +14,8 @@ mod pages;
 mod paging;
 mod prefill;
 mod rope;
+mod routing;
+mod sampling;
 mod strided;
 
 use std::fmt;
@@ -38,6 +40,8 @@ pub use pages::PageCopyProblem;
 pub use paging::PoolOrder;
 pub use prefill::{PrefillProblem, PrefillRequest};
 pub use rope::{RopeProblem, RopeResult};
+pub use routing::{CombineProblem, Grouping, GroupingProblem, RoutingProblem, RoutingResult};
+pub use sampling::{SampleProblem, ShapeLogitsProblem};
 
 /// The shapes to check the kernels in.
 #[derive(Debug, Clone, Copy)]

@@ -6,3 +6,5 @@ mod gather;
 mod norm;
 mod pages;
 mod rope;
+mod routing;
+mod sampling;

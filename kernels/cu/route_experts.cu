@@ -1,0 +1,118 @@
+// Which experts a token goes to: its likeliest ones, of equally likely ones those with the lower number, and how much
+// each of them counts.
+//
+// A warp takes one token. Every order is fixed, so a token's experts and weights do not depend on its batch.
+//
+// Set by the host, which also checks them:
+//   EXPERTS        experts to choose from, up to 1024
+//   CHOSEN         experts of a token, up to EXPERTS
+//   RENORMALISE    1: the weights of a token sum to one; 0: each is its probability among all experts
+#include "common.cuh"
+
+enum : int {
+  WARPS = 4,
+  THREADS = WARPS * 32,
+  PER_LANE = (EXPERTS + 31) / 32,
+  // Chosen experts are kept by the lanes, in order.
+  KEPT = (CHOSEN + 31) / 32,
+};
+
+// e^(logit - max). The likeliest expert has exactly 1, be it infinitely likely; where none is possible all have 0.
+DEVICE float power(float logit, float max) {
+  if (max == -infinity()) return 0.0f;
+  return logit == max ? 1.0f : exp2_approx((logit - max) * LOG2_E);
+}
+
+template <typename LOGIT>
+DEVICE void route(const LOGIT *logits, i64 stride, const i32 *positions, i32 tokens, i32 *experts, float *weights) {
+  const i32 lane = threadIdx.x % 32;
+  const i64 token = (i64)blockIdx.x * WARPS + threadIdx.x / 32;
+  if (token >= tokens) return;
+  experts += token * CHOSEN;
+  weights += token * CHOSEN;
+  if (positions[token] < 0) {
+    for (i32 place = lane; place < CHOSEN; place += 32) {
+      experts[place] = -1;
+      weights[place] = 0.0f;
+    }
+    return;
+  }
+
+  // 0 stands for an expert that there is not, or that is already chosen.
+  float logit[PER_LANE];
+  u32 order[PER_LANE];
+#pragma unroll
+  for (int i = 0; i < PER_LANE; i++) {
+    const i32 expert = i * 32 + lane;
+    logit[i] = -infinity();
+    order[i] = 0;
+    if (expert < EXPERTS) {
+      float x[1];
+      load(x, logits + token * stride + expert);
+      // Not a number is not likely.
+      if (x[0] == x[0]) logit[i] = x[0];
+      order[i] = ascending(logit[i]);
+    }
+  }
+
+  float max = -infinity(), total = 0.0f;
+  i32 kept_expert[KEPT];
+  float kept_power[KEPT];
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) {
+    kept_expert[k] = -1;
+    kept_power[k] = 0.0f;
+#pragma unroll 1
+    for (i32 place = 0; place < 32 && k * 32 + place < CHOSEN; place++) {
+      u32 best = 0;
+      i32 at = 0;
+      float of = -infinity();
+#pragma unroll
+      for (int i = 0; i < PER_LANE; i++)
+        if (order[i] > best) {
+          best = order[i];
+          at = i;
+          of = logit[i];
+        }
+      const u32 highest = warp_max(best);
+      const u32 expert = warp_min(best == highest ? at * 32 + lane : 0xffffffffu);
+#pragma unroll
+      for (int i = 0; i < PER_LANE; i++)
+        if (expert == i * 32 + lane) order[i] = 0;
+      of = __shfl_sync(FULL_WARP, of, expert % 32);
+      if (k == 0 && place == 0) max = of;
+      const float share = power(of, max);
+      if (RENORMALISE) total += share;
+      if (lane == place) {
+        kept_expert[k] = expert;
+        kept_power[k] = share;
+      }
+    }
+  }
+  if (!RENORMALISE) {
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++) total += power(logit[i], max);
+    total = warp_sum(total);
+  }
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) {
+    const i32 place = k * 32 + lane;
+    if (place >= CHOSEN) continue;
+    experts[place] = kept_expert[k];
+    weights[place] = total > 0.0f ? kept_power[k] / total : 0.0f;
+  }
+}
+
+// logits      rows of EXPERTS logits, each `stride` after the one before
+// positions   one for each token; a negative one marks padding, which goes nowhere: experts -1, weights 0
+// experts, weights   [tokens, CHOSEN], the likeliest first
+//
+// Grid (tokens / WARPS).
+#define ROUTE_EXPERTS(NAME, LOGIT)                                                                                    \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
+  NAME(const LOGIT *logits, i64 stride, const i32 *positions, i32 tokens, i32 *experts, float *weights) {             \
+    route(logits, stride, positions, tokens, experts, weights);                                                       \
+  }
+
+ROUTE_EXPERTS(route_experts_bf16, bf16)
+ROUTE_EXPERTS(route_experts_f32, float)
