@@ -24,6 +24,9 @@ pub(crate) const NAME: &str = "chat";
 
 const HELP: &str = "/reset begins a new conversation, /exit or Ctrl-D ends; Ctrl-C stops an answer";
 
+/// What a terminal hands on of a line at most; see termios(3) on the canonical mode.
+const LONGEST_LINE: usize = 4095;
+
 pub(crate) fn command() -> Command {
     let command = Command::new(NAME)
         .about("Hold a conversation, one message a line")
@@ -75,6 +78,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
             break;
         };
         match line.trim() {
+            _ if is_terminal && line.len() >= LONGEST_LINE => note(&format!(
+                "engine: a terminal hands on {LONGEST_LINE} bytes of a line and drops the rest, so nothing was asked; \
+                 longer messages come through a pipe, or with `engine generate --chat -`\n"
+            )),
             "" => {}
             "/exit" => break,
             "/reset" => chat.messages.clone_from(&chat.system),

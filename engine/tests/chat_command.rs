@@ -1,4 +1,4 @@
-//! `engine chat` from outside, through a pipe.
+//! `engine chat` from outside, through a pipe and on a terminal.
 
 mod support;
 
@@ -112,4 +112,126 @@ fn ctrl_c_ends_a_chat_through_a_pipe() {
     assert_eq!(child.wait().expect("ends").code(), Some(130));
     output.read_to_end(&mut line).expect("reads");
     drop(input);
+}
+
+#[cfg(target_os = "linux")]
+mod on_a_terminal {
+    use super::support::terminal::Terminal;
+    use super::{FLAGS, Message, answer, models};
+
+    const HELP: &str = "/reset begins a new conversation, /exit or Ctrl-D ends; Ctrl-C stops an answer\r\n> ";
+
+    fn chat(flags: &[&str]) -> Terminal {
+        let model = models().join("llama");
+        let mut terminal =
+            Terminal::start(&[&["chat", "--model-path", model.to_str().expect("text")], flags].concat(), &[]);
+        terminal.shows(0, HELP);
+        terminal
+    }
+
+    /// What a terminal shows of a text.
+    fn shown(text: &str) -> String {
+        text.replace('\n', "\r\n")
+    }
+
+    /// Types a line, and what is shown until the next prompt.
+    fn says(terminal: &mut Terminal, keys: &str, answer: &str) {
+        let from = terminal.screen.len();
+        terminal.types(keys);
+        terminal.shows(from, &format!("\r\n{}\r\n> ", shown(answer)));
+    }
+
+    #[test]
+    fn a_conversation_with_commands_and_ctrl_d() {
+        let mut terminal = chat(&FLAGS);
+        let mut messages = vec![Message::user("Hello")];
+        let first = answer(&messages);
+        messages.extend([Message::assistant(&first), Message::user("And then?")]);
+        let second = answer(&messages);
+        let begin = terminal.screen.find(HELP).expect("the help");
+        says(&mut terminal, "Hello\r", &first);
+        says(&mut terminal, "And then?\r", &second);
+        let from = terminal.screen.len();
+        terminal.types("\r");
+        terminal.shows(from, "\r\n> ");
+        terminal.types("/reset\r");
+        terminal.shows(from, "> /reset\r\n> ");
+        says(&mut terminal, "Hello\r", &first);
+        terminal.types("\x04");
+        let (status, screen) = terminal.ends();
+        assert_eq!(status.code(), Some(0), "{screen}");
+        let (first, second) = (shown(&first), shown(&second));
+        let expected = format!(
+            "{HELP}Hello\r\n{first}\r\n> And then?\r\n{second}\r\n> \r\n> /reset\r\n> Hello\r\n{first}\r\n> \r\n"
+        );
+        assert_eq!(&screen[begin..], expected);
+        // What was shown while the model was loaded is gone, and there are no colours.
+        assert!(!screen[begin..].contains('\x1b'), "{screen:?}");
+    }
+
+    #[test]
+    fn lines_are_edited_in_whole_characters() {
+        let mut terminal = chat(&FLAGS);
+        // Backspace, the key that empties the line, and the one that takes back a word.
+        for (keys, message) in [
+            ("Helxx\x7f\x7flo\r", "Hello"),
+            ("nothing of this\x15Hello\r", "Hello"),
+            ("Hello you\x17\x7f\r", "Hello"),
+            ("日本\x7f語 é\x7fö🙂\r", "日語 ö🙂"),
+        ] {
+            says(&mut terminal, keys, &answer(&[Message::user(message)]));
+            let from = terminal.screen.len();
+            terminal.types("/reset\r");
+            terminal.shows(from, "\r\n> ");
+        }
+        terminal.types("/exit\r");
+        assert_eq!(terminal.ends().0.code(), Some(0));
+    }
+
+    #[test]
+    fn a_line_that_the_terminal_cuts_off_is_not_taken_for_the_message() {
+        let mut terminal = chat(&FLAGS);
+        let long = "word ".repeat(60);
+        says(&mut terminal, &format!("{long}\r"), &answer(&[Message::user(long.trim())]));
+        let from = terminal.screen.len();
+        terminal.types("/reset\r");
+        terminal.shows(from, "\r\n> ");
+        let from = terminal.screen.len();
+        terminal.types(&format!("{}\r", "word ".repeat(1000)));
+        terminal.shows(from, "engine: a terminal hands on 4095 bytes of a line and drops the rest");
+        terminal.shows(from, "\r\n> ");
+        // Nothing was asked.
+        says(&mut terminal, "Hello\r", &answer(&[Message::user("Hello")]));
+        terminal.types("\x04");
+        assert_eq!(terminal.ends().0.code(), Some(0));
+    }
+
+    #[test]
+    fn ctrl_c_stops_an_answer_and_at_the_prompt_the_chat() {
+        // A model that is slow, and a text that is so long that nobody would wait for its end.
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = super::support::json(&models().join("llama/config.json"));
+        config["num_hidden_layers"] = 48.into();
+        config["max_position_embeddings"] = 100_000.into();
+        std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+        for name in ["tokenizer.json", "tokenizer_config.json"] {
+            std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
+        }
+        let model = folder.path().to_str().expect("text");
+        let flags = ["--load-format", "dummy", "--ignore-eos", "--temperature", "1", "--max-new-tokens", "90000"];
+        let mut terminal = Terminal::start(&[&["chat", "--model-path", model], &flags[..]].concat(), &[]);
+        for _ in 0..2 {
+            terminal.shows(0, HELP);
+            let from = terminal.screen.len();
+            terminal.types("Hello\r");
+            // A part of the answer.
+            terminal.shows_bytes(from + "Hello\r\n".len() + 20);
+            let from = terminal.screen.len();
+            terminal.types("\x03");
+            terminal.shows(from, "\r\n> ");
+        }
+        terminal.types("\x03");
+        let (status, screen) = terminal.ends();
+        assert_eq!(status.code(), Some(130), "{screen}");
+    }
 }

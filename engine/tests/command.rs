@@ -382,6 +382,39 @@ fn wrong_settings_are_reported_together_as_usage() {
 }
 
 #[test]
+fn names_that_are_none_are_refused_with_the_one_that_was_meant() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("engine.toml");
+    std::fs::write(&file, "[sampling]\ntemprature = 1.0\n").expect("written");
+    let said = refusal(&generate(&["--prompt", "a", "--temprature", "1"]), 2);
+    assert!(said.contains("similar argument exists: '--temperature'"), "{said}");
+    // Both ways to give a flag its value.
+    let file = file.to_str().expect("text");
+    for flags in [&["--config", file][..], &[&format!("--config={file}")]] {
+        let said = refusal(&generate(&[&["--prompt", "a"], flags].concat()), 2);
+        assert!(said.contains("engine.toml:2:1") && said.contains("did you mean `sampling.temperature`?"), "{said}");
+    }
+    let mut command = command(&["generate", "--prompt", "a", "--model-path"]);
+    command.arg(models().join("llama")).env("ENGINE_SAMPLING_TEMPRATURE", "1");
+    let said = refusal(&command.output().expect("runs"), 2);
+    assert!(said.contains("did you mean `ENGINE_SAMPLING_TEMPERATURE`?"), "{said}");
+}
+
+#[test]
+fn a_model_folder_that_lacks_a_file_is_told_which() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("text");
+    let copy = |name: &str| std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
+    let prompt = ["generate", "--model-path", path, "--prompt", "a"];
+    copy("model.safetensors");
+    let said = refusal(&engine(&prompt), 1);
+    assert!(said.contains(path) && said.contains("neither a folder with config.json nor a .gguf file"), "{said}");
+    copy("config.json");
+    let said = refusal(&engine(&prompt), 1);
+    assert!(said.contains("tokenizer.json"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_served_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 6] = [
         (&["--prompt", "a", "--device", "cuda"], "generation on CUDA is not available in this version"),

@@ -11,6 +11,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use support::hub::{Asked, Contents, HubServer, ProxyServer, Trouble};
 use support::models;
+#[cfg(target_os = "linux")]
+use support::terminal::Terminal;
 
 const NAME: &str = "some/Model-1.5";
 const PROMPT: &[&str] = &["--input-ids", "1,2,3", "--max-new-tokens", "4", "--ignore-eos", "--json"];
@@ -569,4 +571,22 @@ fn two_that_pull_the_same_fetch_it_once() {
     assert_eq!(stdout(&outputs[0]), stdout(&outputs[1]));
     let targets = hub.asked();
     assert_eq!(targets.iter().filter(|target| target.ends_with(WEIGHTS)).count(), 1, "{targets:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn progress_is_shown_on_a_terminal_and_nowhere_else() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    let piped = engine(&["pull", NAME], cache.path(), Some(&hub.endpoint));
+    assert_eq!((piped.status.code(), piped.stderr.as_slice()), (Some(0), &[][..]));
+    let cache = tempfile::tempdir().expect("a folder");
+    let arguments = ["pull", NAME, "--cache-dir", cache.path().to_str().expect("text")];
+    let terminal = Terminal::start(&arguments, &[("HF_ENDPOINT", &hub.endpoint), ("NO_PROXY", "*")]);
+    let (status, screen) = terminal.ends();
+    assert!(status.success(), "{screen}");
+    let bytes = fs::metadata(models().join("llama").join(WEIGHTS)).expect("a file").len();
+    // A bar, and the lines of the result after it, with nothing of the bar behind.
+    let bar = screen.find('/').filter(|_| screen.contains("iB/s")).expect("a bar");
+    let result = screen.find(&format!("{bytes} bytes  ")).expect("the result");
+    assert!(bar < result && !screen[result..].contains("iB/s"), "{screen:?}");
 }

@@ -6,6 +6,8 @@ pub(crate) mod gguf;
 pub(crate) mod hub;
 pub(crate) mod oracle;
 pub(crate) mod scripted;
+#[cfg(target_os = "linux")]
+pub(crate) mod terminal;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
