@@ -1,7 +1,6 @@
 //! What holds for all shapes.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use engine_config::Settings;
 use kitbag::{Class, ConfigNamespaces, Facts, export};
@@ -25,14 +24,11 @@ fn committed() -> PathBuf {
 }
 
 #[test]
-fn all_shapes_are_as_committed_and_quick() {
-    let start = Instant::now();
+fn all_shapes_are_as_committed() {
     let report = check(&entries(&shapes()), &committed());
-    let time = start.elapsed();
     let faults: String = report.faults.iter().map(ToString::to_string).collect();
     assert!(faults.is_empty(), "{faults}if that is meant: engine config probe --bless");
     assert_eq!(report.accepted + report.refused, shapes().all().len());
-    assert!(time < Duration::from_secs(2), "{time:?}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts this program with `arguments` on a terminal, as `setsid` of util-linux does it.
     pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
         grantpt(&own).and_then(|()| unlockpt(&own)).expect("it can be opened");
         let name = PathBuf::from(ptsname(&own, Vec::new()).expect("its name").into_string().expect("text"));
         let line: OwnedFd = File::options().read(true).write(true).open(name).expect("its other end").into();
