@@ -3,21 +3,16 @@
 mod support;
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
+use support::command::{engine, stdout};
 use support::{json, models};
 
 /// `engine bench one-batch` with a small model, in an empty environment.
 fn one_batch(model: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    command.env_clear().args(["bench", "one-batch", "--threads", "2", "--model-path"]).arg(models().join(model));
-    command.args(arguments).output().expect("the command runs")
-}
-
-fn stdout(output: &Output) -> &str {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    std::str::from_utf8(&output.stdout).expect("text")
+    let mut command = engine(&["bench", "one-batch", "--threads", "2", "--model-path"]);
+    command.env_clear().arg(models().join(model)).args(arguments).output().expect("the command runs")
 }
 
 /// What the command says when it fails underway.

@@ -7,16 +7,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use support::command::{engine as command, stdout};
 use support::{ids, json, models};
 
 fn engine(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the command runs")
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    command.args(arguments);
-    command
 }
 
 /// `engine generate` with a small model.
@@ -25,11 +20,6 @@ fn generate(arguments: &[&str]) -> Output {
     let mut all = vec!["generate", "--model-path", model.to_str().expect("text")];
     all.extend(arguments);
     engine(&all)
-}
-
-fn stdout(output: &Output) -> &str {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    std::str::from_utf8(&output.stdout).expect("text")
 }
 
 /// What the command says when it fails with `code`; nothing is on standard output then.

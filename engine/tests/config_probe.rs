@@ -1,9 +1,11 @@
 //! `engine config probe` from outside.
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const ENGINE: &str = env!("CARGO_BIN_EXE_engine");
+use support::command::{engine, refusal, stdout};
 
 /// The folder of the baseline, of settings or of what is built.
 fn baseline(name: &str) -> PathBuf {
@@ -11,17 +13,7 @@ fn baseline(name: &str) -> PathBuf {
 }
 
 fn probe(arguments: &[&str]) -> Output {
-    Command::new(ENGINE).args(["config", "probe"]).args(arguments).output().expect("the command runs")
-}
-
-fn stdout(output: &Output) -> &str {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    std::str::from_utf8(&output.stdout).expect("text")
-}
-
-fn refusal(output: &Output) -> (Option<i32>, &str) {
-    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
-    (output.status.code(), std::str::from_utf8(&output.stderr).expect("text"))
+    engine(&["config", "probe"]).args(arguments).output().expect("the command runs")
 }
 
 #[test]
@@ -35,7 +27,9 @@ fn same_bytes_elsewhere(name: &str, switch: &[&str]) {
     std::fs::write(folder.path().join("engine.toml"), "[schedule]\npage_size = 4\n").expect("writes");
     // On one core of however many there are; a rule that counted them would differ from what is declared.
     let mut command = Command::new("taskset");
-    command.args(["-c", "0", ENGINE, "config", "probe", "--bless", "--baseline", "fresh"]).args(switch);
+    command
+        .args(["-c", "0", env!("CARGO_BIN_EXE_engine"), "config", "probe", "--bless", "--baseline", "fresh"])
+        .args(switch);
     command.current_dir(folder.path());
     command.env("HOME", folder.path()).env("LANG", "tr_TR.UTF-8").env("RAYON_NUM_THREADS", "3");
     command.env("ENGINE_SCHEDULE_PAGE_SIZE", "4").env("ENGINE_CONFIG", "engine.toml").env("ENGINE_NO_SUCH", "1");

@@ -4,13 +4,14 @@ mod support;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use engine::built::KvPool;
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::runner::{Logits, Runner, RunnerLimits};
 use kernels::cpu::{Isa, Workers};
 use serde_json::Value;
+use support::command::{engine, refusal, stdout};
 use support::models;
 use tempfile::TempDir;
 
@@ -74,19 +75,8 @@ fn what_is_built_by_hand() {
 }
 
 fn generate(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    command.args(["generate", "--load-format", "dummy", "--ignore-eos", "--max-new-tokens", "4", "--model-path"]);
-    command.arg(folder).args(arguments).output().expect("the command runs")
-}
-
-fn stdout(output: &Output) -> &str {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    std::str::from_utf8(&output.stdout).expect("text")
-}
-
-fn refusal(output: &Output) -> (Option<i32>, &str) {
-    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
-    (output.status.code(), std::str::from_utf8(&output.stderr).expect("text"))
+    let start = ["generate", "--load-format", "dummy", "--ignore-eos", "--max-new-tokens", "4", "--model-path"];
+    engine(&start).arg(folder).args(arguments).output().expect("the command runs")
 }
 
 #[test]
@@ -124,8 +114,7 @@ fn what_dummy_weights_need_is_said() {
     let empty = tempfile::tempdir().expect("a folder");
     let output = generate(empty.path(), &["--input-ids", "1"]);
     assert!(refusal(&output).1.contains("no folder with config.json"), "{}", refusal(&output).1);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    let output = command.args(["generate", "--load-format=dummy", "--input-ids=1"]).output().expect("runs");
+    let output = engine(&["generate", "--load-format=dummy", "--input-ids=1"]).output().expect("runs");
     let (code, text) = refusal(&output);
     assert!(code == Some(2) && text.contains("--load-format dummy needs --model-path"), "{text}");
     // Weights are asked for by every other format.

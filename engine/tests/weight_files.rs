@@ -268,7 +268,7 @@ fn weights_that_are_no_numbers_are_found_on_request() {
     // In a quantised type, a scale makes all of its block infinite.
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.gguf");
-    let mut tensors = random_tensors(ElementType::Q8_0, 8);
+    let mut tensors = random_tensors(ElementType::Q8_0, 8, &WIDE_DENSE);
     let down = tensors.iter_mut().find(|tensor| tensor.name == "blk.0.ffn_down.weight").expect("it is there");
     down.bytes[34 * 3..34 * 3 + 2].copy_from_slice(&[0x00, 0x7c]);
     std::fs::write(&path, wide_gguf(&tensors)).expect("written");
@@ -305,24 +305,42 @@ const GGUF_TYPES: [(ElementType, u32, &[usize]); 10] = [
     (ElementType::Q6K, 14, &[208]),
 ];
 
-/// The tensors of a model with rows of whole blocks of every type: made-up ones of one type, and norms of ones.
-fn random_tensors(element: ElementType, kind: u32) -> Vec<TensorData> {
+/// The matrices of a model with rows of whole blocks of every type, whatever its feed-forward block.
+const WIDE: [(&str, &[u64]); 5] = [
+    ("token_embd", &[512, 256]),
+    ("blk.0.attn_q", &[256, 256]),
+    ("blk.0.attn_k", &[128, 256]),
+    ("blk.0.attn_v", &[128, 256]),
+    ("blk.0.attn_output", &[256, 256]),
+];
+/// One feed-forward block for all tokens.
+const WIDE_DENSE: [(&str, &[u64]); 3] =
+    [("blk.0.ffn_gate", &[512, 256]), ("blk.0.ffn_up", &[512, 256]), ("blk.0.ffn_down", &[256, 512])];
+/// Four experts.
+const WIDE_EXPERTS: [(&str, &[u64]); 3] = [
+    ("blk.0.ffn_gate_exps", &[4, 512, 256]),
+    ("blk.0.ffn_up_exps", &[4, 512, 256]),
+    ("blk.0.ffn_down_exps", &[4, 256, 512]),
+];
+
+/// The tensors of a wide model: made-up ones of one type, norms of ones, and for experts a router.
+fn random_tensors(element: ElementType, kind: u32, feed_forward: &[(&str, &[u64])]) -> Vec<TensorData> {
     let mut random = Random::new(7);
     let (_, _, scales) = GGUF_TYPES.iter().find(|(other, ..)| *other == element).expect("a type of the format");
     let (elements, block_bytes) = element.block();
-    let shapes: [(&str, [usize; 2]); 8] = [
-        ("token_embd", [512, 256]),
-        ("blk.0.attn_q", [256, 256]),
-        ("blk.0.attn_k", [128, 256]),
-        ("blk.0.attn_v", [128, 256]),
-        ("blk.0.attn_output", [256, 256]),
-        ("blk.0.ffn_gate", [512, 256]),
-        ("blk.0.ffn_up", [512, 256]),
-        ("blk.0.ffn_down", [256, 512]),
-    ];
-    let matrix = |(name, [rows, columns]): (&str, [usize; 2])| {
+    let floats = |name: &str, shape: &[u64], numbers: Vec<f32>| {
+        let bytes = numbers.into_iter().flat_map(f32::to_le_bytes).collect();
+        TensorData { name: format!("{name}.weight"), shape: shape.to_vec(), kind: 0, bytes }
+    };
+    let norms = ["output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"];
+    let mut small: Vec<_> = norms.iter().map(|name| floats(name, &[256], vec![1.0; 256])).collect();
+    if feed_forward == WIDE_EXPERTS {
+        let numbers = (0..4 * 256).map(|_| (random.bits() % 1024) as f32 / 1024.0 - 0.5).collect();
+        small.push(floats("blk.0.ffn_gate_inp", &[4, 256], numbers));
+    }
+    let matrix = |(name, shape): (&str, &[u64])| {
         let mut bytes = Vec::new();
-        for _ in 0..rows * columns / elements {
+        for _ in 0..shape.iter().product::<u64>() as usize / elements {
             let block = bytes.len();
             bytes.extend((0..block_bytes).map(|_| random.bits() as u8));
             for at in *scales {
@@ -334,14 +352,9 @@ fn random_tensors(element: ElementType, kind: u32) -> Vec<TensorData> {
                 bytes[block + 1] &= 0xb7;
             }
         }
-        TensorData { name: format!("{name}.weight"), shape: vec![rows as u64, columns as u64], kind, bytes }
+        TensorData { name: format!("{name}.weight"), shape: shape.to_vec(), kind, bytes }
     };
-    let norm = |name: &str| {
-        let bytes = 1_f32.to_le_bytes().repeat(256);
-        TensorData { name: format!("{name}.weight"), shape: vec![256], kind: 0, bytes }
-    };
-    let norms = ["output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"].map(norm);
-    shapes.into_iter().map(matrix).chain(norms).collect()
+    WIDE.iter().chain(feed_forward).copied().map(matrix).chain(small).collect()
 }
 
 /// A GGUF file of a model with the shapes of [`random_tensors`].
@@ -358,6 +371,11 @@ fn wide_gguf(tensors: &[TensorData]) -> Vec<u8> {
     ] {
         config[key] = json!(value);
     }
+    if tensors.iter().any(|tensor| tensor.name.contains("_exps")) {
+        config["architectures"] = json!(["MixtralForCausalLM"]);
+        config["num_local_experts"] = json!(4);
+        config["num_experts_per_tok"] = json!(2);
+    }
     gguf::with_tensors(&config, &support::json(&folder.join("tokenizer.json")), tensors)
 }
 
@@ -366,8 +384,9 @@ fn a_gguf_file_of_any_type_gives_the_bits_of_its_expanded_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let (stored, expanded) = (folder.path().join("stored.gguf"), folder.path().join("expanded.gguf"));
     let prompt: Vec<u32> = (0..40).map(|at| at * 11 % 509).collect();
-    for (element, kind, _) in GGUF_TYPES {
-        let tensors = random_tensors(element, kind);
+    let models = [WIDE_DENSE, WIDE_EXPERTS];
+    for ((element, kind, _), feed_forward) in GGUF_TYPES.iter().flat_map(|kind| models.map(|model| (*kind, model))) {
+        let tensors = random_tensors(element, kind, &feed_forward);
         std::fs::write(&stored, wide_gguf(&tensors)).expect("written");
         let wide = tensors.into_iter().map(|tensor| {
             if tensor.kind == 0 {
@@ -389,6 +408,66 @@ fn a_gguf_file_of_any_type_gives_the_bits_of_its_expanded_one() {
         runner.release(sequence).expect("it held its pages");
         assert!(got == one_by_one.into_iter().map(f32::to_bits).collect::<Vec<_>>(), "{}", element.name());
         assert!(runner.built().weight_bytes < 3 * runner.built().parameters, "{} was expanded", element.name());
+    }
+}
+
+#[test]
+fn a_divisor_of_frequencies_that_is_no_positive_number_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    // Its divisors are those of Llama 3; they are the first tensor of the file.
+    let bytes = gguf::from_folder(&models().join("llama"));
+    std::fs::write(&path, &bytes).expect("written");
+    assert_eq!(refusal(&path), None);
+    let (_, weights) = weights::gguf::open(&path).expect("a file");
+    let others: usize = weights.iter().map(|(_, tensor)| tensor.stored_bytes().next_multiple_of(32)).sum();
+    let start = bytes.len() - others;
+    for (number, shown) in [
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (-1.5, "-1.5"),
+        (f32::NAN, "NaN"),
+        (f32::INFINITY, "inf"),
+        (f32::NEG_INFINITY, "-inf"),
+    ] {
+        let mut changed = bytes.clone();
+        changed[start + 12..start + 16].copy_from_slice(&number.to_le_bytes());
+        std::fs::write(&path, changed).expect("written");
+        let error = refusal(&path).unwrap_or_else(|| panic!("{number} was accepted"));
+        let part = format!("tensor `rope_freqs.weight` has {shown} as element 3, at offset {}", start + 12);
+        assert!(error.contains(&part) && error.contains("positive number"), "`{part}` is missing in: {error}");
+    }
+}
+
+#[test]
+fn a_tensor_without_elements_is_refused_with_its_place_in_either_format() {
+    let folder = folder_of("llama_tied");
+    let path = folder.path().join("model.safetensors");
+    let (header, data) = split(&path);
+    for (shape, dimension) in [(json!([0, 64]), 0), (json!([64, 0]), 1), (json!([0]), 0), (json!([4, 0, 0]), 1)] {
+        let mut changed = header.clone();
+        changed["model.norm.weight"]["shape"] = shape.clone();
+        changed["model.norm.weight"]["data_offsets"] = json!([256, 256]);
+        join(&path, &changed, &data);
+        let error = refusal(folder.path()).unwrap_or_else(|| panic!("{shape} was accepted"));
+        let offset = 8 + changed.to_string().len() + 256;
+        let part = format!("tensor `model.norm.weight` at offset {offset} has no elements: dimension {dimension} of");
+        assert!(error.contains(&part), "`{part}` is missing in: {error}");
+    }
+
+    let path = folder.path().join("model.gguf");
+    for (shape, dimension) in [(vec![0], 0), (vec![4, 0], 1), (vec![0, 32], 0)] {
+        let tensor = |name: &str, shape: Vec<u64>, length| TensorData {
+            name: name.into(),
+            shape,
+            kind: 0,
+            bytes: vec![0; length],
+        };
+        let bytes = gguf::write(&[], &[tensor("first.weight", vec![8], 32), tensor("none.weight", shape, 0)]);
+        std::fs::write(&path, &bytes).expect("written");
+        let error = weights::gguf::open(&path).err().expect("refused").to_string();
+        let part = format!("tensor `none.weight` at offset {} has no elements: dimension {dimension} of", bytes.len());
+        assert!(error.contains(&part), "`{part}` is missing in: {error}");
     }
 }
 
@@ -570,7 +649,7 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
     let cases = [
         (refuse("gemma", vec![]), "GGUF architecture gemma (known: llama, olmoe, qwen2, qwen3, qwen3moe)"),
         (refuse("qwen2", experts(vec![])), "`qwen2.expert_count`"),
-        (refuse("olmoe", vec![]), "`olmoe.expert_count` is missing"),
+        (refuse("olmoe", vec![]), "`olmoe.expert_count` is missing or 0"),
         (refuse("qwen3moe", vec![("expert_count", Meta::U32(4))]), "`qwen3moe.expert_used_count` is missing"),
         (refuse("olmoe", experts(vec![("expert_gating_func", Meta::U32(2))])), "`olmoe.expert_gating_func` = 2"),
         (refuse("olmoe", experts(vec![("expert_shared_count", Meta::U32(1))])), "`olmoe.expert_shared_count`"),
@@ -582,6 +661,26 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
         (refuse("qwen3", vec![("rope.scaling.yarn_log_mul", Meta::F32(0.1))]), "`qwen3.rope.scaling.yarn_log_mul`"),
         (refuse("qwen3", vec![("rope.dimension_count", Meta::U32(2))]), "2 where a head has 4 elements"),
         (refuse("qwen3", vec![("block_count", Meta::U32(1 << 30))]), "number of layers"),
+        (refuse("llama", vec![("block_count", Meta::U32(0))]), "number of layers 0 is not within 1..="),
+        (refuse("llama", vec![("embedding_length", Meta::U32(0))]), "hidden size 0 is not within 1..="),
+        (refuse("llama", vec![("feed_forward_length", Meta::U32(0))]), "intermediate size 0 is not within 1..="),
+        (refuse("llama", vec![("attention.head_count", Meta::U32(0))]), "number of attention heads 0 is not within"),
+        (refuse("llama", vec![("attention.head_count_kv", Meta::U32(0))]), "number of key-value heads 0 is not within"),
+        (refuse("llama", vec![("attention.key_length", Meta::U32(0))]), "head dimension 0 is not within 1..="),
+        (refuse("llama", vec![("vocab_size", Meta::U32(0))]), "vocabulary size 0 is not within 1..="),
+        (refuse("llama", vec![("context_length", Meta::U32(0))]), "context length 0 is not within 1..="),
+        (refuse("llama", vec![("attention.sliding_window", Meta::U32(0))]), "a sliding window of 0 tokens"),
+        (refuse("llama", vec![("rope.freq_base", Meta::F32(0.0))]), "rope: theta is 0"),
+        (refuse("llama", vec![("attention.layer_norm_rms_epsilon", Meta::F32(f32::NAN))]), "epsilon NaN"),
+        (refuse("olmoe", vec![("expert_count", Meta::U32(0))]), "`olmoe.expert_count` is missing or 0"),
+        (
+            refuse("olmoe", vec![("expert_count", Meta::U32(4)), ("expert_used_count", Meta::U32(0))]),
+            "number of experts per token 0 is not within 1..=4",
+        ),
+        (
+            refuse("olmoe", experts(vec![("expert_feed_forward_length", Meta::U32(0))])),
+            "intermediate size of an expert 0 is not within",
+        ),
     ];
     for (error, part) in cases {
         assert!(error.contains(part), "`{part}` is missing in: {error}");

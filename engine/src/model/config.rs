@@ -66,6 +66,7 @@ pub struct Experts {
 type Limit = (&'static str, usize, fn(&ModelConfig) -> usize);
 
 const LAYER_LIMIT: usize = 1 << 12;
+const HEAD_LIMIT: usize = 1 << 14;
 const EXPERT_LIMIT: usize = 1 << 14;
 const INTERMEDIATE_LIMIT: usize = 1 << 22;
 
@@ -75,8 +76,8 @@ const LIMITS: [Limit; 8] = [
     ("hidden size", 1 << 20, |c| c.hidden_size),
     ("intermediate size", INTERMEDIATE_LIMIT, |c| c.intermediate_size),
     ("number of layers", LAYER_LIMIT, |c| c.layers),
-    ("number of attention heads", 1 << 14, |c| c.heads),
-    ("number of key-value heads", 1 << 14, |c| c.kv_heads),
+    ("number of attention heads", HEAD_LIMIT, |c| c.heads),
+    ("number of key-value heads", HEAD_LIMIT, |c| c.kv_heads),
     ("head dimension", 1 << 14, |c| c.head_dim),
     ("context length", 1 << 28, |c| c.context_length),
 ];
@@ -91,6 +92,11 @@ fn within(path: &Path, what: &str, limit: usize, size: usize) -> Result<()> {
 /// Refuses a number of layers that no model has, before anything is kept for each.
 pub(super) fn check_layer_count(path: &Path, layers: usize) -> Result<()> {
     within(path, "number of layers", LAYER_LIMIT, layers)
+}
+
+/// Refuses a number of heads that no model has, before anything is divided by it.
+pub(super) fn check_head_count(path: &Path, heads: usize) -> Result<()> {
+    within(path, "number of attention heads", HEAD_LIMIT, heads)
 }
 
 impl ModelConfig {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::architecture::{AttentionBias, BiasRule, FAMILIES, Family};
-use super::config::{Experts, ModelConfig, check_layer_count};
+use super::config::{Experts, ModelConfig, check_head_count, check_layer_count};
 use super::rope::{Rope, RopeScaling};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
@@ -57,7 +57,9 @@ impl<'a> Keys<'a> {
         let Some(family) = family else {
             let what = match known().next() {
                 Some(_) if has_experts => format!("`{name}.expert_count` in GGUF architecture {name}"),
-                Some(_) => return Err(Error::damaged(path, format!("metadata key `{name}.expert_count` is missing"))),
+                Some(_) => {
+                    return Err(Error::damaged(path, format!("metadata key `{name}.expert_count` is missing or 0")));
+                }
                 None => format!("GGUF architecture {name} (known: {})", known_names()),
             };
             return Err(Error::unsupported(path, what));
@@ -117,9 +119,10 @@ impl ModelConfig {
         let path = metadata.path();
         let hidden_size = keys.size("embedding_length")?;
         let heads = keys.size("attention.head_count")?;
+        check_head_count(path, heads)?;
         let head_dim = match keys.optional_size("attention.key_length")? {
             Some(length) => length,
-            None if heads > 0 && hidden_size.is_multiple_of(heads) => hidden_size / heads,
+            None if hidden_size.is_multiple_of(heads) => hidden_size / heads,
             None => {
                 return Err(Error::damaged(path, "embedding_length is no multiple of head_count"));
             }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::architecture::{AttentionBias, BiasRule, FAMILIES, Family, WindowRule};
-use super::config::{ModelConfig, check_layer_count};
+use super::config::{ModelConfig, check_head_count, check_layer_count};
 use crate::error::{Error, Result};
 
 mod layers;
@@ -59,9 +59,10 @@ impl ModelConfig {
         refuse_what_changes_the_result(path, family, &value)?;
         let hub: HubConfig = serde_json::from_value(value).map_err(damaged)?;
         check_layer_count(path, hub.num_hidden_layers)?;
+        check_head_count(path, hub.num_attention_heads)?;
         let head_dim = match hub.head_dim {
             Some(head_dim) => head_dim,
-            None if hub.num_attention_heads > 0 && hub.hidden_size.is_multiple_of(hub.num_attention_heads) => {
+            None if hub.hidden_size.is_multiple_of(hub.num_attention_heads) => {
                 hub.hidden_size / hub.num_attention_heads
             }
             None => {
@@ -245,7 +246,15 @@ mod tests {
             ("num_hidden_layers", json!(1_u64 << 40), "number of layers"),
             ("rope_scaling", json!({"rope_type": "llama3", "factor": 2.0}), "without low_freq_factor"),
             ("rope_theta", json!(-1.0), "theta is -1"),
-            ("num_key_value_heads", json!(0), "number of key-value heads 0"),
+            ("num_key_value_heads", json!(0), "number of key-value heads 0 is not within 1..="),
+            ("num_attention_heads", json!(0), "number of attention heads 0 is not within 1..="),
+            ("num_hidden_layers", json!(0), "number of layers 0 is not within 1..="),
+            ("vocab_size", json!(0), "vocabulary size 0 is not within 1..="),
+            ("hidden_size", json!(0), "hidden size 0 is not within 1..="),
+            ("intermediate_size", json!(0), "intermediate size 0 is not within 1..="),
+            ("max_position_embeddings", json!(0), "context length 0 is not within 1..="),
+            ("head_dim", json!(0), "head dimension 0 is not within 1..="),
+            ("rope_theta", json!(0.0), "theta is 0"),
             ("num_attention_heads", json!(3), "no multiple"),
             ("head_dim", json!(3), "is odd"),
             ("vocab_size", json!(1_u64 << 40), "vocabulary size"),
@@ -363,6 +372,13 @@ mod tests {
             ("MixtralForCausalLM", json!({}), "num_experts or num_local_experts"),
             ("MixtralForCausalLM", json!({"num_local_experts": 4}), "num_experts_per_tok"),
             ("MixtralForCausalLM", json!({"num_local_experts": 4, "num_experts_per_tok": 5}), "5 is not within 1..=4"),
+            ("MixtralForCausalLM", json!({"num_local_experts": 4, "num_experts_per_tok": 0}), "0 is not within 1..=4"),
+            ("MixtralForCausalLM", json!({"num_local_experts": 0, "num_experts_per_tok": 1}), "number of experts 0"),
+            (
+                "Qwen3MoeForCausalLM",
+                json!({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 0}),
+                "intermediate size of an expert 0",
+            ),
             ("MixtralForCausalLM", json!({"num_local_experts": 4, "norm_topk_prob": false}), "norm_topk_prob = false"),
             ("OlmoeForCausalLM", json!({"num_experts": 4, "num_local_experts": 8}), "num_local_experts = 8"),
             (

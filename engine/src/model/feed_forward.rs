@@ -1,6 +1,8 @@
 //! The feed-forward block of a layer: one for all tokens, or experts of which each token uses a few.
 
-use kernels::cpu::{ExpertGroups, ExpertWeights, Workers, combine_experts, grouped_matmul, matmul, route, silu_mul};
+use kernels::cpu::{
+    ExpertGroups, ExpertWeights, Matrix, Workers, combine_experts, grouped_matmul, matmul, route, silu_mul,
+};
 
 use super::config::{Experts, ModelConfig};
 use super::linear::{Linear, WeightSize};
@@ -15,10 +17,10 @@ pub(super) enum FeedForward {
     Sparse {
         /// `[experts, hidden_size]`
         router: Vec<f32>,
-        /// `[experts, 2, intermediate_size, hidden_size]`
-        gate_up: Vec<f32>,
-        /// `[experts, hidden_size, intermediate_size]`
-        down: Vec<f32>,
+        /// For each expert `[2, intermediate_size, hidden_size]`.
+        gate_up: Vec<Matrix>,
+        /// For each expert `[hidden_size, intermediate_size]`.
+        down: Vec<Matrix>,
     },
 }
 
@@ -30,12 +32,12 @@ impl FeedForward {
         match config.experts_of(layer) {
             Some(experts) => {
                 let all = 0..experts.count;
-                let gate_up: Vec<_> = all.clone().flat_map(|e| [ExpertGate(e), ExpertUp(e)].map(of_layer)).collect();
-                let down: Vec<_> = all.map(|e| of_layer(ExpertDown(e))).collect();
+                let gate_up = |expert| plan.matrix(workers, &[ExpertGate(expert), ExpertUp(expert)].map(of_layer));
+                let down = |expert| plan.matrix(workers, &[of_layer(ExpertDown(expert))]);
                 Self::Sparse {
                     router: plan.load(workers, &[of_layer(Router)]),
-                    gate_up: plan.load(workers, &gate_up),
-                    down: plan.load(workers, &down),
+                    gate_up: all.clone().map(gate_up).collect(),
+                    down: all.map(down).collect(),
                 }
             }
             None => {
@@ -54,7 +56,8 @@ impl FeedForward {
         match self {
             Self::Dense { gate_up, down } => gate_up.sizes().chain(down.sizes()).collect(),
             Self::Sparse { router, gate_up, down } => {
-                [router, gate_up, down].map(|weights| WeightSize::of_floats(weights)).into()
+                let matrices = gate_up.iter().chain(down).map(WeightSize::of_matrix);
+                std::iter::once(WeightSize::of_floats(router)).chain(matrices).collect()
             }
         }
     }
@@ -86,7 +89,7 @@ fn sparse(
     experts: &Experts,
     (x, width): (&[f32], usize),
     router: &[f32],
-    (gate_up, down): (&[f32], &[f32]),
+    (gate_up, down): (&[Matrix], &[Matrix]),
 ) -> Vec<f32> {
     let inner = experts.intermediate_size;
     let mut logits = vec![0.0; x.len() / width * experts.count];
@@ -95,9 +98,9 @@ fn sparse(
     let routing = route(&logits, experts.count, experts.per_token, kind);
     let groups = ExpertGroups::new(&routing, experts.count);
     let mut both = vec![0.0; groups.rows() * 2 * inner];
-    grouped_matmul(workers, &groups, (x, width), |row| groups.token(row), gate_up, &mut both);
+    grouped_matmul(workers, &groups, x, |row| groups.token(row), gate_up, &mut both);
     let mut products = vec![0.0; groups.rows() * width];
-    grouped_matmul(workers, &groups, (&activated(workers, &both, inner), inner), |row| row, down, &mut products);
+    grouped_matmul(workers, &groups, &activated(workers, &both, inner), |row| row, down, &mut products);
     let mut y = vec![0.0; x.len()];
     combine_experts(workers, &routing, &groups, (&products, width), &mut y);
     y

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use kernels::cpu::{Matrix, Workers};
 
 use super::config::ModelConfig;
+use super::rope::RopeScaling;
 use super::tensors::{LayerTensor, ModelTensor, Naming, Stored};
 use crate::error::{Error, Result};
 use crate::weights::{Tensor, Weights, dummy};
@@ -13,7 +14,8 @@ use crate::weights::{Tensor, Weights, dummy};
 pub struct WeightPlan<'a> {
     config: &'a ModelConfig,
     source: Source<'a>,
-    progress: Option<Progress<'a>>,
+    /// Who is told of progress, and the bytes there are.
+    progress: Option<(Progress<'a>, usize)>,
     /// Bytes of the tensors that have been read.
     read: Cell<usize>,
 }
@@ -33,7 +35,7 @@ enum Source<'a> {
 impl<'a> WeightPlan<'a> {
     /// Checks that every tensor of the model is there in the right shape and that none is left over.
     ///
-    /// All differences are reported together.
+    /// All differences are reported together. Stored divisors of frequencies have to be positive numbers.
     pub fn check(config: &'a ModelConfig, weights: &'a Weights, naming: Naming) -> Result<Self> {
         let mut problems = Vec::new();
         let mut wanted: Vec<String> = Vec::new();
@@ -58,17 +60,23 @@ impl<'a> WeightPlan<'a> {
             .filter(|&name| wanted.binary_search_by(|wanted| wanted.as_str().cmp(name)).is_err())
             .filter(|name| !is_redundant(name, config, naming));
         problems.extend(left_over.map(|name| format!("`{name}` has no place in the model")));
-        if problems.is_empty() {
-            Ok(Self::new(config, Source::Files(weights, naming)))
-        } else {
+        if !problems.is_empty() {
             const SHOWN: usize = 12;
             if problems.len() > SHOWN {
                 let more = problems.len() - SHOWN;
                 problems.truncate(SHOWN);
                 problems.push(format!("and {more} more"));
             }
-            Err(Error::Weights { path: weights.path().to_owned(), problems })
+            return Err(Error::Weights { path: weights.path().to_owned(), problems });
         }
+        let plan = Self::new(config, Source::Files(weights, naming));
+        if config.rope.scaling == RopeScaling::Stored {
+            // What every position depends on is looked at even where nobody asks for a search of the weights.
+            let divisors = ModelTensor::RopeDivisors;
+            let name = divisors.stored(config, naming).name;
+            weights.check_positive(&name, plan.found(weights, naming, divisors))?;
+        }
+        Ok(plan)
     }
 
     /// The plan of a model without files.
@@ -84,7 +92,8 @@ impl<'a> WeightPlan<'a> {
     /// The same plan, of whose execution `progress` is told.
     #[must_use]
     pub fn with_progress(self, progress: Progress<'a>) -> Self {
-        Self { progress: Some(progress), ..self }
+        let all = ModelTensor::all(self.config).into_iter().map(|part| self.stored_bytes(part)).sum();
+        Self { progress: Some((progress, all)), ..self }
     }
 
     /// The configuration the plan was made for.
@@ -105,14 +114,16 @@ impl<'a> WeightPlan<'a> {
         ModelTensor::all(self.config).into_iter().map(|part| self.loaded_bytes_of(part)).sum()
     }
 
-    /// Matrices that all tokens are multiplied with stay as they are stored, everything else becomes single precision.
+    /// Matrices that tokens are multiplied with stay as they are stored, everything else becomes single precision: norms, biases,
+    /// and the router, which is small.
     fn loaded_bytes_of(&self, part: ModelTensor) -> usize {
-        use LayerTensor::{Down, Gate, Key, Output, Query, Up, Value};
+        use LayerTensor::{Down, ExpertDown, ExpertGate, ExpertUp, Gate, Key, Output, Query, Up, Value};
         let is_matrix = matches!(
             part,
             ModelTensor::Embedding
                 | ModelTensor::Head
                 | ModelTensor::Layer(_, Query | Key | Value | Output | Gate | Up | Down)
+                | ModelTensor::Layer(_, ExpertGate(_) | ExpertUp(_) | ExpertDown(_))
         );
         if is_matrix { self.stored_bytes(part) } else { self.elements(part) * size_of::<f32>() }
     }
@@ -165,25 +176,14 @@ impl<'a> WeightPlan<'a> {
     }
 
     fn read(&self, workers: &Workers, weights: &Weights, naming: Naming, part: ModelTensor, out: &mut [f32]) {
-        let stored = part.stored(self.config, naming);
-        let tensor = self.found(weights, naming, part);
-        let head_dim = self.config.head_dim;
-        let interleaved = naming == Naming::Gguf && self.config.architecture.family().gguf_interleaved;
-        match part {
-            ModelTensor::Layer(_, LayerTensor::QueryBias | LayerTensor::KeyBias) if interleaved => {
-                let mut bias = vec![0.0; out.len()];
-                weights.read(workers, tensor, |row| row, &mut bias);
-                for (row, out) in out.iter_mut().enumerate() {
-                    *out = bias[interleaved_row(row, head_dim)];
-                }
-            }
-            ModelTensor::Layer(_, LayerTensor::Query | LayerTensor::Key) if interleaved => {
-                weights.read(workers, tensor, |row| interleaved_row(row, head_dim), out);
-            }
-            _ => {
-                let rows = out.len() / stored.shape.last().copied().unwrap_or(1).max(1);
-                let first = stored.part.unwrap_or(0) * rows;
-                weights.read(workers, tensor, |row| first + row, out);
+        weights.read(workers, self.found(weights, naming, part), out);
+        let is_interleaved = naming == Naming::Gguf
+            && self.config.architecture.family().gguf_interleaved
+            && matches!(part, ModelTensor::Layer(_, LayerTensor::QueryBias | LayerTensor::KeyBias));
+        if is_interleaved {
+            let stored = out.to_vec();
+            for (row, out) in out.iter_mut().enumerate() {
+                *out = stored[interleaved_row(row, self.config.head_dim)];
             }
         }
     }
@@ -222,9 +222,8 @@ impl<'a> WeightPlan<'a> {
     }
 
     fn tell_progress(&self, part: ModelTensor) {
-        if let Some(progress) = self.progress {
+        if let Some((progress, all)) = self.progress {
             self.read.set(self.read.get() + self.stored_bytes(part));
-            let all = ModelTensor::all(self.config).into_iter().map(|part| self.stored_bytes(part)).sum();
             progress(self.read.get(), all);
         }
     }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use kernels::cpu::ElementType;
-use kernels::cpu::{Matrix, Workers};
+use kernels::cpu::{Isa, Matrix, Workers};
 
 pub use mapped_file::MappedFile;
 
@@ -54,7 +54,7 @@ impl Weights {
 
     /// Adds a file and its tensors, given as name, shape, element type and first byte.
     ///
-    /// Refuses a tensor that ends outside the file, that overlaps another one, or whose name is taken.
+    /// Refuses a tensor that has no elements, that ends outside the file, that overlaps another one, or whose name is taken.
     fn add_file(
         &mut self,
         file: MappedFile,
@@ -64,6 +64,10 @@ impl Weights {
         let mut extents = Vec::new();
         for (name, shape, element, start) in tensors {
             let problem = |problem: String| Error::damaged(file.path(), format!("tensor `{name}` {problem}"));
+            if let Some(dimension) = shape.iter().position(|&size| size == 0) {
+                let what = format!("at offset {start} has no elements: dimension {dimension} of {shape:?} is 0");
+                return Err(problem(what));
+            }
             let len = stored_bytes(&shape, element).ok_or_else(|| {
                 problem(format!("has shape {shape:?}, which {} elements cannot fill", element.name()))
             })?;
@@ -110,28 +114,13 @@ impl Weights {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    /// Expands rows of a tensor into `out`, whose row `r` becomes the stored row `stored_row(r)`; a row is the fastest dimension.
+    /// Expands a tensor into `out`.
     ///
     /// # Panics
     ///
-    /// When `out` is no whole number of rows or `stored_row` names a row that is not there.
-    pub fn read(
-        &self,
-        workers: &Workers,
-        tensor: &Tensor,
-        stored_row: impl Fn(usize) -> usize + Sync + Send,
-        out: &mut [f32],
-    ) {
-        let columns = tensor.shape.last().copied().unwrap_or(1);
-        let stored = self.stored(tensor);
-        if out.is_empty() {
-            return;
-        }
-        let row_bytes = stored.len() / (tensor.shape.iter().product::<usize>() / columns);
-        workers.for_each_row(out, columns, |row, out| {
-            let start = stored_row(row) * row_bytes;
-            tensor.element.expand(workers.isa(), &stored[start..start + row_bytes], out);
-        });
+    /// When `out` has not as many elements.
+    pub fn read(&self, workers: &Workers, tensor: &Tensor, out: &mut [f32]) {
+        tensor.element.expand(workers.isa(), self.stored(tensor), out);
     }
 
     /// Copies `rows` rows of a tensor as they are stored: row `r` is the stored row `stored_row(r)`.
@@ -172,13 +161,32 @@ impl Weights {
         };
         match workers.find_first(len.div_ceil(PART), check) {
             None => Ok(()),
-            Some((index, number)) => {
-                let (block, _) = tensor.element.block();
-                let offset = tensor.bytes.start + bytes_of(index - index % block);
-                let problem = format!("tensor `{name}` has {number} as element {index}, at offset {offset}");
-                Err(Error::damaged(self.files[tensor.file].path(), problem))
+            Some((index, number)) => Err(self.bad_element(name, tensor, (index, number), "")),
+        }
+    }
+
+    /// Refuses a small tensor with an element that is no positive number.
+    ///
+    /// # Panics
+    ///
+    /// When the tensor is none of these.
+    pub fn check_positive(&self, name: &str, tensor: &Tensor) -> Result<()> {
+        let mut numbers = vec![0.0; tensor.shape.iter().product()];
+        tensor.element.expand(Isa::scalar(), self.stored(tensor), &mut numbers);
+        match numbers.iter().position(|number: &f32| !(number.is_finite() && *number > 0.0)) {
+            None => Ok(()),
+            Some(index) => {
+                Err(self.bad_element(name, tensor, (index, numbers[index]), ", where a positive number belongs"))
             }
         }
+    }
+
+    fn bad_element(&self, name: &str, tensor: &Tensor, (index, number): (usize, f32), wanted: &str) -> Error {
+        let (block, _) = tensor.element.block();
+        let before = tensor.element.bytes(index - index % block).expect("whole blocks");
+        let offset = tensor.bytes.start + before;
+        let problem = format!("tensor `{name}` has {number} as element {index}, at offset {offset}{wanted}");
+        Error::damaged(self.files[tensor.file].path(), problem)
     }
 
     /// The bytes of a tensor.

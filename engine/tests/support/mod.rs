@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub(crate) mod command;
 pub(crate) mod gguf;
 pub(crate) mod hub;
 pub(crate) mod oracle;

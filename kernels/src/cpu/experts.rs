@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::Workers;
-use super::matmul::{TILE_ROWS, dot_block, token_block};
+use super::matmul::{Rows, TILE_ROWS, columns_of, products};
 use super::routing::Routing;
 use super::simd::weighted_sums;
+use super::{Matrix, Workers};
 
 /// The choices of a [`Routing`] sorted by expert: all tokens of the first expert, then those of the second, and so on.
 ///
@@ -67,23 +67,23 @@ impl ExpertGroups {
 
 /// `y[r] = x[source(r)] · Wᵀ` for each row `r` of `groups`, where `W` is the matrix of the row's expert.
 ///
-/// `x` is `[any, k]`, `w` is `[experts, n, k]`, `y` is `[rows, n]`. Parallel over experts and rows of their matrices; each element is
-/// summed in the order of [`matmul`](super::matmul()), so a token's result does not depend on which others there are.
+/// `x` is `[any, k]`, each matrix of `w` is `[n, k]`, `y` is `[rows, n]`. Parallel over experts and rows of their matrices; each
+/// element has the bits that [`Matrix::multiply`] gives, so a token's result does not depend on which others there are.
 ///
 /// # Panics
 ///
-/// When `k` is zero, the lengths do not fit one another, or `source` names a vector that is not there.
+/// When the lengths do not fit one another, or `source` names a vector that is not there.
 pub fn grouped_matmul(
     workers: &Workers,
     groups: &ExpertGroups,
-    (x, k): (&[f32], usize),
+    x: &[f32],
     source: impl Fn(usize) -> usize + Sync + Send,
-    w: &[f32],
+    w: &[Matrix],
     y: &mut [f32],
 ) {
-    let experts = groups.starts.len() - 1;
-    assert!(k > 0 && x.len().is_multiple_of(k) && w.len().is_multiple_of(experts * k));
-    let n = w.len() / (experts * k);
+    assert_eq!(w.len(), groups.starts.len() - 1, "matrices of another number of experts");
+    let (n, k) = w.first().map_or((0, 0), |w| (w.rows(), w.columns()));
+    assert!(w.iter().all(|w| (w.rows(), w.columns()) == (n, k)), "experts of different shapes");
     assert_eq!(y.len(), groups.rows() * n, "output of another shape");
     if y.is_empty() {
         return;
@@ -96,53 +96,30 @@ pub fn grouped_matmul(
     // A task owns some columns of all rows of one expert.
     let mut tasks: Vec<Task<'_>> = Vec::new();
     let mut rest = y;
-    for (expert, ends) in groups.starts.windows(2).enumerate() {
+    for (w, ends) in w.iter().zip(groups.starts.windows(2)) {
         let (own, others) = rest.split_at_mut((ends[1] - ends[0]) * n);
         rest = others;
         if own.is_empty() {
             continue;
         }
-        let begin = tasks.len();
-        tasks.extend((0..n).step_by(rows_per_task).map(|first_column| Task {
-            expert,
-            first_row: ends[0],
-            first_column,
-            out: Vec::with_capacity(ends[1] - ends[0]),
-        }));
-        for row in own.chunks_exact_mut(n) {
-            for (task, columns) in tasks[begin..].iter_mut().zip(row.chunks_mut(rows_per_task)) {
-                task.out.push(columns);
-            }
-        }
+        let pieces: Vec<Rows<'_>> = w.parts().flat_map(|part| part.pieces(k, rows_per_task)).collect();
+        let columns = columns_of(&pieces, k, own.chunks_exact_mut(n));
+        tasks.extend(pieces.into_iter().zip(columns).map(|(rows, out)| Task { rows, first_row: ends[0], out }));
     }
-
-    let token_block = token_block(k);
     workers.run(|| {
-        tasks.into_par_iter().for_each(|mut task| {
-            let columns = task.out[0].len();
-            for (block, out) in task.out.chunks_mut(token_block).enumerate() {
-                let first_row = task.first_row + block * token_block;
-                dot_block(
-                    isa,
-                    (out.len(), |t| {
-                        let start = source(first_row + t) * k;
-                        &x[start..start + k]
-                    }),
-                    (columns, |r| {
-                        let start = (task.expert * n + task.first_column + r) * k;
-                        &w[start..start + k]
-                    }),
-                    |t, r, value| out[t][r] = value,
-                );
-            }
+        tasks.into_par_iter().for_each(|Task { rows, first_row, mut out }| {
+            let vector = |t: usize| {
+                let start = source(first_row + t) * k;
+                &x[start..start + k]
+            };
+            products(isa, (k, vector), rows, &mut out);
         });
     });
 }
 
 struct Task<'a> {
-    expert: usize,
+    rows: Rows<'a>,
     first_row: usize,
-    first_column: usize,
     out: Vec<&'a mut [f32]>,
 }
 
@@ -174,18 +151,42 @@ pub fn combine_experts(
 #[cfg(test)]
 #[allow(clippy::float_cmp)] // These results are exact.
 mod tests {
-    use super::super::testing::{Random, assert_close, workers_of_every_kind};
-    use super::super::{ExpertWeights, route};
-    use super::{ExpertGroups, Routing, Workers, combine_experts, grouped_matmul};
+    use super::super::testing::{Random, assert_close, reference, with_references, workers_of_every_kind};
+    use super::super::{ElementType, ExpertWeights, route};
+    use super::{ExpertGroups, Matrix, Routing, Workers, combine_experts, grouped_matmul};
+
+    /// The matrices of experts whose numbers follow one another.
+    fn matrices(w: &[f32], experts: usize, k: usize) -> Vec<Matrix> {
+        w.chunks(w.len() / experts).map(|w| Matrix::floats(k, w.to_vec())).collect()
+    }
 
     /// One product for each choice and their weighted sum.
-    fn mixed(workers: &Workers, routing: &Routing, (x, k): (&[f32], usize), w: &[f32], experts: usize) -> Vec<f32> {
-        let n = w.len() / (experts * k);
-        let groups = ExpertGroups::new(routing, experts);
+    fn mixed(workers: &Workers, routing: &Routing, x: &[f32], w: &[Matrix]) -> Vec<f32> {
+        let (n, k) = (w[0].rows(), w[0].columns());
+        let groups = ExpertGroups::new(routing, w.len());
         let mut products = vec![f32::NAN; groups.rows() * n];
-        grouped_matmul(workers, &groups, (x, k), |row| groups.token(row), w, &mut products);
+        grouped_matmul(workers, &groups, x, |row| groups.token(row), w, &mut products);
         let mut y = vec![f32::NAN; x.len() / k * n];
         combine_experts(workers, routing, &groups, (&products, n), &mut y);
+        y
+    }
+
+    /// The same in double precision; `row` is a row of an expert's matrix.
+    fn mixed_exactly<'a>(
+        routing: &Routing,
+        (x, k): (&[f32], usize),
+        n: usize,
+        row: impl Fn(usize, usize) -> &'a [f32],
+    ) -> Vec<f64> {
+        let mut y = vec![0.0; x.len() / k * n];
+        for (choice, (&expert, &weight)) in routing.experts.iter().zip(&routing.weights).enumerate() {
+            let token = choice / routing.per_token;
+            for column in 0..n {
+                let pairs = x[token * k..][..k].iter().zip(row(expert as usize, column));
+                let dot: f64 = pairs.map(|(&x, &w)| f64::from(x) * f64::from(w)).sum();
+                y[token * n + column] += f64::from(weight) * dot;
+            }
+        }
         y
     }
 
@@ -209,17 +210,8 @@ mod tests {
                 let routing = route(&logits, experts, per_token, ExpertWeights::Softmax);
                 let x = random.floats(tokens * k);
                 let w = random.floats(experts * n * k);
-                let got = mixed(&workers, &routing, (&x, k), &w, experts);
-                let mut want = vec![0.0; tokens * n];
-                for (choice, (&expert, &weight)) in routing.experts.iter().zip(&routing.weights).enumerate() {
-                    let token = choice / per_token;
-                    for column in 0..n {
-                        let row = &w[(expert as usize * n + column) * k..][..k];
-                        let dot: f64 =
-                            x[token * k..][..k].iter().zip(row).map(|(&x, &w)| f64::from(x) * f64::from(w)).sum();
-                        want[token * n + column] += f64::from(weight) * dot;
-                    }
-                }
+                let got = mixed(&workers, &routing, &x, &matrices(&w, experts, k));
+                let want = mixed_exactly(&routing, (&x, k), n, |expert, row| &w[(expert * n + row) * k..][..k]);
                 let case = format!("{:?}, {tokens} tokens, {per_token} of {experts}", workers.isa());
                 assert_close(&got, &want, 1e-5, &case);
             }
@@ -241,12 +233,55 @@ mod tests {
                 .collect();
             let whole = route(&skewed, experts, 2, ExpertWeights::Renormalised);
             assert!(whole.experts.iter().step_by(2).all(|&expert| expert == 4));
-            let all = mixed(&workers, &whole, (&x, k), &w, experts);
+            let w = matrices(&w, experts, k);
+            let all = mixed(&workers, &whole, &x, &w);
             for token in 0..tokens {
                 let logits = &skewed[token * experts..][..experts];
                 let routing = route(logits, experts, 2, ExpertWeights::Renormalised);
-                let alone = mixed(&workers, &routing, (&x[token * k..][..k], k), &w, experts);
+                let alone = mixed(&workers, &routing, &x[token * k..][..k], &w);
                 assert_eq!(alone, all[token * n..][..n], "{:?}, token {token}", workers.isa());
+            }
+        }
+    }
+
+    #[test]
+    fn stored_experts_have_the_bits_of_those_expanded_whatever_types_are_stacked() {
+        let mut random = Random::announced(0x7374_6f72);
+        let (experts, k) = (4, 256);
+        let types: Vec<ElementType> = with_references().collect();
+        for (index, &upper) in types.iter().enumerate() {
+            let lower = types[(index + 1) % types.len()];
+            let (above, below) = (reference(upper), reference(lower));
+            // Of four rows, each expert has the one of its number, and below it the two after that, of another type.
+            let rows = |expert: usize| {
+                [(&above, upper, expert), (&below, lower, (expert + 1) % 4), (&below, lower, (expert + 2) % 4)]
+            };
+            let numbers = |expert: usize, row: usize| {
+                let ((_, numbers), _, at) = rows(expert)[row];
+                &numbers[at * k..][..k]
+            };
+            let stored: Vec<Matrix> = (0..experts)
+                .map(|expert| {
+                    Matrix::stacked(rows(expert).map(|((bytes, _), element, at)| {
+                        let row = element.bytes(k).expect("whole blocks");
+                        Matrix::stored(element, k, bytes[at * row..][..row].to_vec())
+                    }))
+                })
+                .collect();
+            let expanded: Vec<Matrix> = (0..experts)
+                .map(|expert| Matrix::floats(k, (0..3).flat_map(|row| numbers(expert, row)).copied().collect()))
+                .collect();
+            assert!(stored.iter().zip(&expanded).all(|(one, other)| one.bytes() < other.bytes()));
+            let largest = above.1.iter().chain(&below.1).fold(0.0_f32, |largest, number| largest.max(number.abs()));
+            for workers in workers_of_every_kind() {
+                for tokens in [1, 2, 40] {
+                    let x = random.floats(tokens * k);
+                    let routing = route(&random.floats(tokens * experts), experts, 2, ExpertWeights::Softmax);
+                    let got = mixed(&workers, &routing, &x, &stored);
+                    let case = format!("{} over {}, {tokens} tokens, {:?}", upper.name(), lower.name(), workers.isa());
+                    assert_eq!(got, mixed(&workers, &routing, &x, &expanded), "{case}");
+                    assert_close(&got, &mixed_exactly(&routing, (&x, k), 3, numbers), 1e-4 * f64::from(largest), &case);
+                }
             }
         }
     }
@@ -255,7 +290,7 @@ mod tests {
     fn no_tokens_are_nothing_to_do() {
         for workers in workers_of_every_kind() {
             let routing = route(&[], 3, 2, ExpertWeights::Softmax);
-            assert!(mixed(&workers, &routing, (&[], 2), &[0.0; 12], 3).is_empty());
+            assert!(mixed(&workers, &routing, &[], &matrices(&[0.0; 12], 3, 2)).is_empty());
         }
     }
 }

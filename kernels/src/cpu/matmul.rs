@@ -41,6 +41,12 @@ impl Rows<'_> {
         }
     }
 
+    /// The same in pieces of at most `count` rows.
+    pub(super) fn pieces(self, k: usize, count: usize) -> impl Iterator<Item = Self> {
+        let all = self.count(k);
+        (0..all).step_by(count).map(move |first| self.part(k, first, count.min(all - first)))
+    }
+
     /// Those from `first` on.
     pub(super) fn part(self, k: usize, first: usize, count: usize) -> Self {
         match self {
@@ -79,28 +85,12 @@ pub(super) fn product(workers: &Workers, x: &[f32], k: usize, w: &[Rows<'_>], y:
     }
     let isa = workers.isa();
     let rows_per_task = rows_per_task(n, k, tokens, workers.threads());
-    let rows: Vec<Rows<'_>> = w
-        .iter()
-        .flat_map(|&part| {
-            let count = part.count(k);
-            (0..count).step_by(rows_per_task).map(move |first| part.part(k, first, rows_per_task.min(count - first)))
-        })
-        .collect();
+    let rows: Vec<Rows<'_>> = w.iter().flat_map(|part| part.pieces(k, rows_per_task)).collect();
 
-    // Each task owns the same column range of every token.
-    let mut columns: Vec<Vec<&mut [f32]>> = Vec::new();
-    columns.resize_with(rows.len(), || Vec::with_capacity(tokens));
-    for mut row in y.chunks_exact_mut(n) {
-        for (rows, columns) in rows.iter().zip(&mut columns) {
-            let (own, others) = row.split_at_mut(rows.count(k));
-            columns.push(own);
-            row = others;
-        }
-    }
+    let columns = columns_of(&rows, k, y.chunks_exact_mut(n));
     workers.run(|| {
-        rows.into_par_iter().zip(columns).for_each(|(rows, mut out)| match (rows, out.as_mut_slice()) {
-            (Rows::Stored(element, bytes), [out]) => dot_vector(isa, x, (element, bytes), out),
-            (rows, out) => dot_panels(isa, (x, k), rows, out),
+        rows.into_par_iter().zip(columns).for_each(|(rows, mut out)| {
+            products(isa, (k, |t| &x[t * k..(t + 1) * k]), rows, &mut out);
         });
     });
 }
@@ -112,8 +102,39 @@ fn rows_per_task(n: usize, k: usize, tokens: usize, threads: usize) -> usize {
     n.div_ceil(tasks).max(TASK_ELEMENTS.div_ceil(k * tokens)).next_multiple_of(TILE_ROWS)
 }
 
+/// For each of `pieces` its columns of every row of an output.
+pub(super) fn columns_of<'y>(
+    pieces: &[Rows<'_>],
+    k: usize,
+    y: impl ExactSizeIterator<Item = &'y mut [f32]>,
+) -> Vec<Vec<&'y mut [f32]>> {
+    let mut columns: Vec<Vec<&mut [f32]>> = Vec::new();
+    columns.resize_with(pieces.len(), || Vec::with_capacity(y.len()));
+    for mut row in y {
+        for (piece, columns) in pieces.iter().zip(&mut columns) {
+            let (own, others) = row.split_at_mut(piece.count(k));
+            columns.push(own);
+            row = others;
+        }
+    }
+    columns
+}
+
+/// The products of vectors of `k` elements, given by a function of their number, with `rows`; `out` has one slice for each.
+pub(super) fn products<'x>(
+    isa: Isa,
+    (k, x): (usize, impl Fn(usize) -> &'x [f32]),
+    rows: Rows<'_>,
+    out: &mut [&mut [f32]],
+) {
+    match (rows, out) {
+        (Rows::Stored(element, bytes), [out]) => dot_vector(isa, x(0), (element, bytes), out),
+        (rows, out) => dot_panels(isa, (k, x), rows, out),
+    }
+}
+
 /// The tokens of `k` elements that one pass over the weights works on.
-pub(super) fn token_block(k: usize) -> usize {
+fn token_block(k: usize) -> usize {
     (TOKEN_BLOCK_BYTES / (k * size_of::<f32>())).max(TOKEN_BLOCK_MIN)
 }
 
@@ -131,8 +152,8 @@ fn dot_vector(isa: Isa, x: &[f32], (element, bytes): (ElementType, &[u8]), out: 
     }
 }
 
-/// The products of all vectors of `x` with `rows`; `out` has one slice per vector.
-fn dot_panels(isa: Isa, (x, k): (&[f32], usize), rows: Rows<'_>, out: &mut [&mut [f32]]) {
+/// [`products`] of which the rows are expanded in panels, each once for all vectors.
+fn dot_panels<'x>(isa: Isa, (k, x): (usize, impl Fn(usize) -> &'x [f32]), rows: Rows<'_>, out: &mut [&mut [f32]]) {
     let token_block = token_block(k);
     let count = rows.count(k);
     let mut expanded = Vec::new();
@@ -146,10 +167,10 @@ fn dot_panels(isa: Isa, (x, k): (&[f32], usize), rows: Rows<'_>, out: &mut [&mut
                 &expanded
             }
         };
-        for (x, out) in x.chunks(token_block * k).zip(out.chunks_mut(token_block)) {
+        for (block, out) in out.chunks_mut(token_block).enumerate() {
             dot_block(
                 isa,
-                (out.len(), |t| &x[t * k..(t + 1) * k]),
+                (out.len(), |t| x(block * token_block + t)),
                 (panel_rows, |r| &panel[r * k..(r + 1) * k]),
                 |t, r, value| out[t][first + r] = value,
             );

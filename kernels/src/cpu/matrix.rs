@@ -131,6 +131,11 @@ impl Matrix {
         panic!("{} rows end {index} rows before that one", self.rows());
     }
 
+    /// Its rows, in parts that follow one another.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Rows<'_>> {
+        self.parts.iter().map(Part::rows)
+    }
+
     /// `y = x · Wᵀ`, with `x` of `[tokens, columns]` and `y` of `[tokens, rows]`.
     ///
     /// Parallel over the rows. The result has the bits of a product with the expanded matrix.
@@ -139,7 +144,7 @@ impl Matrix {
     ///
     /// When the lengths do not fit one another.
     pub fn multiply(&self, workers: &Workers, x: &[f32], y: &mut [f32]) {
-        let parts: Vec<Rows<'_>> = self.parts.iter().map(Part::rows).collect();
+        let parts: Vec<Rows<'_>> = self.parts().collect();
         product(workers, x, self.columns, &parts, y);
     }
 }
@@ -147,26 +152,9 @@ impl Matrix {
 #[cfg(test)]
 #[allow(clippy::float_cmp)] // These results are exact.
 mod tests {
-    use std::path::Path;
-
-    use super::super::testing::{Random, workers_of_every_kind};
+    use super::super::testing::{Random, reference, with_references, workers_of_every_kind};
     use super::super::{ElementType, Isa, matmul};
     use super::Matrix;
-
-    /// The bytes of four rows of 256 elements and what another implementation expands them to.
-    fn reference(element: ElementType) -> (Vec<u8>, Vec<f32>) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/quants");
-        let read = |kind: &str| {
-            let path = folder.join(format!("{}.{kind}", element.name().to_lowercase()));
-            std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-        };
-        let numbers = read("f32");
-        (read("blocks"), numbers.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
-    }
-
-    fn with_references() -> impl Iterator<Item = ElementType> {
-        ElementType::ALL.into_iter().filter(|&element| element != ElementType::F32)
-    }
 
     #[test]
     fn every_type_expands_to_the_bits_of_the_reference_on_every_instruction_set() {

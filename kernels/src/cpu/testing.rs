@@ -1,8 +1,9 @@
 //! What the tests of the CPU operations share: seeded numbers, comparison with float64, every kind of worker.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
-use super::{Isa, Workers};
+use super::{ElementType, Isa, Workers};
 
 /// A `SplitMix64` generator that printed its seed, so that a failure can be repeated.
 pub(super) struct Random(u64);
@@ -30,6 +31,22 @@ impl Random {
     pub(super) fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| (self.next() >> 40) as f32 / 8_388_608.0 - 1.0).collect()
     }
+}
+
+/// The bytes of four rows of 256 elements and what another implementation expands them to.
+pub(super) fn reference(element: ElementType) -> (Vec<u8>, Vec<f32>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/quants");
+    let read = |kind: &str| {
+        let path = folder.join(format!("{}.{kind}", element.name().to_lowercase()));
+        std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    };
+    let numbers = read("f32");
+    (read("blocks"), numbers.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
+}
+
+/// The types that have a [`reference`].
+pub(super) fn with_references() -> impl Iterator<Item = ElementType> {
+    ElementType::ALL.into_iter().filter(|&element| element != ElementType::F32)
 }
 
 /// One to three threads of each instruction set of this processor.
