@@ -62,6 +62,11 @@ impl Reads {
             reads.insert(position, index);
         }
     }
+
+    /// What was read, in order.
+    pub(crate) fn leaves(&self) -> Vec<usize> {
+        self.0.borrow().clone()
+    }
 }
 
 /// A pinned epoch under a recorder; emitted for each schema as `ArgsRecording`.
@@ -149,7 +154,7 @@ impl<S: ConfigNamespaces> Context<S> {
         let recording = S::Recording::from(self.pinned());
         let built = build(&recording);
         let (pinned, reads) = recording.parts();
-        let leaves: Vec<usize> = reads.0.borrow().clone();
+        let leaves = reads.leaves();
         let table = self.table();
         let paths = leaves.iter().map(|index| table.entries[*index].info.path).collect();
         let values = leaves.iter().map(|index| Erased::clone(&pinned.values()[*index])).collect();

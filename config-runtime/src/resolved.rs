@@ -4,10 +4,11 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::context::Context;
+use crate::context::{Context, Pinned};
 use crate::edit::LoadTimeDeclaration;
 use crate::error::{ConfigError, Errors};
 use crate::facts::Facts;
+use crate::fingerprint::Recording;
 use crate::leaf::Erased;
 use crate::origin::Origin;
 use crate::record::Record;
@@ -23,6 +24,8 @@ pub struct Resolved<S> {
     pub(crate) values: Arc<[Erased]>,
     /// What was declared while loading, in order.
     pub(crate) declared: Vec<Declaration>,
+    /// Leaves that were read before publish, each once.
+    early: Vec<usize>,
 }
 
 /// A leaf set by [`Resolved::declare`].
@@ -67,9 +70,46 @@ impl<S: ConfigNamespaces> Resolved<S> {
         errors.extend(table.validate(&values, facts));
         let values: Option<Arc<[Erased]>> = values.into_iter().collect();
         match values {
-            Some(values) => errors.check(Self { record, facts: facts.clone(), values, declared: Vec::new() }),
+            Some(values) => {
+                errors.check(Self { record, facts: facts.clone(), values, declared: Vec::new(), early: Vec::new() })
+            }
             None => Err(errors),
         }
+    }
+
+    /// Reads, before publish, the settings that say what is to be loaded.
+    ///
+    /// What was read is settled with that: a [`declare`](Self::declare) that would change it comes too late, and is an error.
+    ///
+    /// ```
+    /// # use kitbag::ConfigNamespaces;
+    /// # #[derive(ConfigNamespaces)]
+    /// # struct Args {
+    /// #     /// File to load.
+    /// #     #[config(ns = "model", default = "tiny.bin")]
+    /// #     path: String,
+    /// #     /// Tokens that fit in the cache.
+    /// #     #[config(ns = "schedule", default = 4096, load_time)]
+    /// #     tokens: usize,
+    /// # }
+    /// let mut resolved = Args::loader().resolve()?;
+    /// let path = resolved.read_early(|now| now.model().path().to_owned());
+    /// assert_eq!(path, "tiny.bin");
+    /// let too_early = resolved.read_early(|now| now.schedule().tokens());
+    /// let errors = resolved.declare("the file is short", |o| o.schedule().tokens(1024)).unwrap_err();
+    /// assert!(errors.to_string().contains("schedule.tokens: declared as 1024 after it was read as 4096"), "{errors}");
+    /// # assert_eq!(too_early, 4096);
+    /// # Ok::<(), kitbag::Errors>(())
+    /// ```
+    pub fn read_early<T>(&mut self, read: impl FnOnce(&S::Recording) -> T) -> T {
+        let recording = S::Recording::from(Pinned::of_settled(&self.values));
+        let got = read(&recording);
+        for leaf in recording.parts().1.leaves() {
+            if !self.early.contains(&leaf) {
+                self.early.push(leaf);
+            }
+        }
+        got
     }
 
     /// Declares what a loaded artefact forces, before anything reads the settings.
@@ -78,12 +118,48 @@ impl<S: ConfigNamespaces> Resolved<S> {
     /// [`publish`](Self::publish) there is nothing left to declare on.
     ///
     /// # Errors
-    /// A value out of range or a broken cross-field rule.
+    /// A value out of range, a broken cross-field rule, or a change of what was [read early](Self::read_early).
     #[track_caller]
     pub fn declare(self, why: &str, set: impl FnOnce(&mut S::Setters<LoadTimeDeclaration>)) -> Result<Self, Errors> {
+        self.decide(why, |_, setters| set(setters))
+    }
+
+    /// Declares what follows from a loaded artefact together with what is set: the first argument of `decide` tells that.
+    ///
+    /// A look at a setting in there is no [early read](Self::read_early). So a setting that may be "as the artefact says" is decided,
+    /// and one that an operator has set is left alone.
+    ///
+    /// ```
+    /// # use kitbag::ConfigNamespaces;
+    /// # #[derive(ConfigNamespaces)]
+    /// # struct Args {
+    /// #     /// Tokens that fit in the cache; as many as the file has unless set.
+    /// #     #[config(ns = "schedule", load_time)]
+    /// #     tokens: Option<usize>,
+    /// # }
+    /// for (argv, tokens) in [(&["engine"][..], 1024), (&["engine", "--tokens=512"], 512)] {
+    ///     let resolved = Args::loader().args(argv.iter().copied()).resolve()?;
+    ///     let resolved = resolved.decide("the file is short", |now, o| {
+    ///         if now.schedule().tokens().is_none() {
+    ///             o.schedule().tokens(Some(1024));
+    ///         }
+    ///     })?;
+    ///     assert_eq!(resolved.publish().pin().schedule().tokens(), Some(tokens));
+    /// }
+    /// # Ok::<(), kitbag::Errors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`declare`](Self::declare).
+    #[track_caller]
+    pub fn decide(
+        self,
+        why: &str,
+        decide: impl FnOnce(&S::Recording, &mut S::Setters<LoadTimeDeclaration>),
+    ) -> Result<Self, Errors> {
         let origin = Origin::LoadTime { why: why.to_owned(), location: Location::caller() };
         let mut setters = S::Setters::from(crate::edit::Edit::default());
-        set(&mut setters);
+        decide(&S::Recording::from(Pinned::of_settled(&self.values)), &mut setters);
         let edit: crate::edit::Edit = setters.into();
         check_ranges(&self.record.table, &edit.values, &origin)?;
         self.with_declared(edit.values.into_iter().map(|(index, value)| (origin.clone(), index, value)).collect())
@@ -92,10 +168,9 @@ impl<S: ConfigNamespaces> Resolved<S> {
     /// The same with further declarations, whose values are known to be in range.
     pub(crate) fn with_declared(mut self, declared: Vec<Declaration>) -> Result<Self, Errors> {
         let table = Arc::clone(&self.record.table);
-        let candidates = &mut self.record.candidates;
         let by_rule = |given: &[(Origin, Erased)]| matches!(given.last(), Some((Origin::Rule { .. }, _)));
         // What a rule chose is chosen anew: what it follows from may be what is declared.
-        let settled = self.values.iter().zip(&*candidates);
+        let settled = self.values.iter().zip(&self.record.candidates);
         let mut next: Vec<_> = settled.map(|(value, given)| (!by_rule(given)).then(|| Arc::clone(value))).collect();
         for (_, index, value) in &declared {
             next[*index] = Some(Arc::clone(value));
@@ -103,7 +178,11 @@ impl<S: ConfigNamespaces> Resolved<S> {
         let mut errors = Errors::default();
         errors.extend(table.compute(&mut next, &self.facts));
         errors.extend(table.validate(&next, &self.facts));
+        for &leaf in &self.early {
+            errors.extend(next[leaf].as_ref().and_then(|value| self.too_late(leaf, value, &declared)));
+        }
         errors.check(())?;
+        let candidates = &mut self.record.candidates;
         for (given, value) in candidates.iter_mut().zip(&next) {
             if let (Some((Origin::Rule { .. }, chosen)), Some(value)) = (given.last_mut(), value) {
                 *chosen = Arc::clone(value);
@@ -116,6 +195,19 @@ impl<S: ConfigNamespaces> Resolved<S> {
         self.values = next.into_iter().flatten().collect();
         self.declared.extend(declared);
         Ok(self)
+    }
+
+    /// The fault of a value that is not the one that was read.
+    fn too_late(&self, leaf: usize, value: &Erased, declared: &[Declaration]) -> Option<ConfigError> {
+        let read = &self.values[leaf];
+        if read.same(&**value) {
+            return None;
+        }
+        // One that follows from what is declared comes from the first of the declarations.
+        let (origin, ..) = declared.iter().find(|(_, index, _)| *index == leaf).or(declared.first())?;
+        let (value, read) = (value.to_value(), read.to_value());
+        let fault = ConfigError::new(format!("declared as {value} after it was read as {read}"));
+        Some(fault.given_by(origin).leaf(self.record.table.entries[leaf].info.path))
     }
 
     /// Deprecated names in use, each with what to use instead.

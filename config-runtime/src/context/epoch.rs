@@ -29,6 +29,11 @@ impl<S: ConfigNamespaces> Epoch<S> {
 pub struct Pinned<S: ConfigNamespaces>(pub(crate) Arc<Epoch<S>>);
 
 impl<S: ConfigNamespaces> Pinned<S> {
+    /// What is settled and not yet published.
+    pub(crate) fn of_settled(values: &Arc<[Erased]>) -> Self {
+        Self(Arc::new(Epoch::first(Arc::clone(values))))
+    }
+
     #[doc(hidden)]
     #[inline]
     #[must_use]

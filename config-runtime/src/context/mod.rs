@@ -97,7 +97,7 @@ impl Sources {
 
 impl<S: ConfigNamespaces> Context<S> {
     pub(crate) fn publish(resolved: Resolved<S>) -> Self {
-        let Resolved { record, facts, values, declared } = resolved;
+        let Resolved { record, facts, values, declared, .. } = resolved;
         let table = Arc::clone(&record.table);
         let shared = Shared {
             table,

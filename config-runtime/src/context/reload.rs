@@ -34,7 +34,7 @@ impl<S: ConfigNamespaces> Context<S> {
     /// a child, which follows its parent. Nothing has changed then.
     pub fn republish(&self, resolved: Resolved<S>, outstanding: Outstanding) -> Result<Vec<DroppedOverride>, Errors> {
         self.refuse_child("republish")?;
-        let Resolved { record, facts, values, declared } = resolved;
+        let Resolved { record, facts, values, declared, .. } = resolved;
         let sources = Arc::new(Sources::of(record, facts, declared));
         let table = &self.0.shared.table;
         self.0.commit(|draft| {

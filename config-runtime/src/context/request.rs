@@ -121,7 +121,7 @@ impl<S: ConfigNamespaces> Context<S> {
     pub(super) fn read_again(&self, loader: &Loader<S>) -> Result<Request, Errors> {
         let before = self.0.shared.sources();
         let resolved = loader.clone().facts(before.facts.clone()).resolve()?;
-        let Resolved { record, facts, values, declared } = resolved.with_declared(before.declared.clone())?;
+        let Resolved { record, facts, values, declared, .. } = resolved.with_declared(before.declared.clone())?;
         let gone = record.absent.iter().filter(|file| before.files.contains(file));
         let mut errors = Errors::default();
         errors.extend(gone.map(|file| {

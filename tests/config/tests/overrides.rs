@@ -152,6 +152,47 @@ fn load_time_declarations_reach_every_reader() {
 }
 
 #[test]
+fn what_was_read_before_publish_is_not_declared_any_more() {
+    let resolved = || Args::loader().facts(Facts::for_test()).resolve().unwrap();
+    let mut early = resolved();
+    assert_eq!(early.read_early(|now| now.schedule().page_size()), 16);
+    let early = early.declare("other leaves may follow", |o| o.schedule().max_tokens(1024)).unwrap();
+
+    let mut late = early;
+    assert_eq!(late.read_early(|now| now.schedule().max_tokens()), 1024, "an early read sees what is declared by then");
+    let late = late.declare("the same again", |o| o.schedule().max_tokens(1024)).unwrap();
+    let errors = late.declare("another file", |o| o.schedule().max_tokens(2048)).unwrap_err().to_string();
+    assert!(errors.contains("load time \"another file\""), "{errors}");
+    assert!(errors.contains("schedule.max_tokens: declared as 2048 after it was read as 1024"), "{errors}");
+
+    // What follows from a declaration is read too early all the same.
+    let mut derived = resolved();
+    assert_eq!(derived.read_early(|now| *now.schedule().pages()), 256);
+    let errors = derived.declare("short", |o| o.schedule().max_tokens(1024)).unwrap_err().to_string();
+    assert!(errors.contains("schedule.pages: declared as 64 after it was read as 256"), "{errors}");
+}
+
+#[test]
+fn a_decision_looks_at_what_is_set_and_leaves_it_alone() {
+    let decided = |argv: &[&str]| {
+        let resolved = Args::loader().args(argv.iter().copied()).facts(Facts::for_test()).resolve().unwrap();
+        let resolved = resolved.decide("at most 1024", |now, o| {
+            let tokens = now.schedule().max_tokens();
+            if tokens > 1024 {
+                o.schedule().max_tokens(1024);
+            }
+        });
+        let cfg = resolved.unwrap().publish();
+        (
+            cfg.pin().schedule().max_tokens(),
+            cfg.explain("schedule.max_tokens").unwrap().to_string().contains("load time"),
+        )
+    };
+    assert_eq!(decided(&["test"]), (1024, true));
+    assert_eq!(decided(&["test", "--max-tokens=600"]), (600, false));
+}
+
+#[test]
 fn a_child_shadows_and_follows() {
     let cfg = Args::for_test(|_| {});
     let draft = cfg.child("draft", |o| o.schedule().page_size(32)).unwrap();
