@@ -1,9 +1,9 @@
 //! From a prompt to a text: one prefill, then one token at a time.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::runner::{Logits, Runner, Sequence};
 use crate::sampling::{self, History, Sampling, TokenLogprobs};
@@ -125,26 +125,35 @@ impl Kept {
         Ok(kept)
     }
 
-    fn extend(&mut self, runner: &mut Runner, token_ids: &[u32], wanted: Logits) -> Result<Vec<f32>> {
-        let logits = runner.extend(&mut self.sequence, token_ids, wanted)?;
-        self.token_ids.extend_from_slice(token_ids);
+    /// Nothing is kept of a step that was cancelled, and nothing returned.
+    fn extend(
+        &mut self,
+        runner: &mut Runner,
+        token_ids: &[u32],
+        wanted: Logits,
+        cancel: &dyn Cancel,
+    ) -> Result<Option<Vec<f32>>> {
+        let logits = runner.extend_unless(&mut self.sequence, token_ids, wanted, cancel)?;
+        if logits.is_some() {
+            self.token_ids.extend_from_slice(token_ids);
+        }
         Ok(logits)
     }
 }
 
 /// Generates a text and hands what each step adds to `on_step`.
 ///
-/// Without a tokenizer there are token ids and no text. Once `cancelled` is set, no further step is begun. The pages of the request are
-/// free again afterwards, however it ended.
+/// Without a tokenizer there are token ids and no text. Once it is cancelled, no further step is begun, and a step underway stops before
+/// its next large product. The pages of the request are free again afterwards, however it ended.
 pub fn generate(
     runner: &mut Runner,
     tokenizer: Option<&Tokenizer>,
     request: &Request,
-    cancelled: &AtomicBool,
+    cancel: &dyn Cancel,
     on_step: impl FnMut(Step<'_>) -> ControlFlow<()>,
 ) -> Result<Generation> {
     let mut kept = Kept::new(runner);
-    let generated = generate_after(runner, &mut kept, tokenizer, request, cancelled, on_step);
+    let generated = generate_after(runner, &mut kept, tokenizer, request, cancel, on_step);
     kept.release(runner)?;
     generated
 }
@@ -157,7 +166,7 @@ pub fn generate_after(
     kept: &mut Kept,
     tokenizer: Option<&Tokenizer>,
     request: &Request,
-    cancelled: &AtomicBool,
+    cancel: &dyn Cancel,
     on_step: impl FnMut(Step<'_>) -> ControlFlow<()>,
 ) -> Result<Generation> {
     let budget = admit(runner, request)?;
@@ -167,7 +176,7 @@ pub fn generate_after(
     // Log-probabilities need the logits of every token, also of those that are kept.
     let kept_tokens = if request.prompt_logprobs.is_some() { &[] } else { &request.prompt_token_ids[..] };
     prompt.cached = kept.keep_beginning_of(runner, kept_tokens)?;
-    let mut logits = prompt.run(runner, kept, request, cancelled)?;
+    let mut logits = prompt.run(runner, kept, request, cancel)?;
     let prefill = start.elapsed();
 
     let mut token_ids: Vec<u32> = Vec::new();
@@ -187,10 +196,13 @@ pub fn generate_after(
             finish_reason = FinishReason::Stop;
         } else if token_ids.len() == budget {
             finish_reason = FinishReason::Length;
-        } else if text.is_refused || cancelled.load(Ordering::Relaxed) {
+        } else if text.is_refused || cancel.is_cancelled() {
             finish_reason = FinishReason::Abort;
         } else {
-            logits = Some(kept.extend(runner, &[id], Logits::Last)?);
+            logits = kept.extend(runner, &[id], Logits::Last, cancel)?;
+            if logits.is_none() {
+                finish_reason = FinishReason::Abort;
+            }
         }
     }
     let (text, finish_reason) = text.finish(finish_reason)?;
@@ -238,7 +250,7 @@ impl Prompt {
         runner: &mut Runner,
         kept: &mut Kept,
         request: &Request,
-        cancelled: &AtomicBool,
+        cancel: &dyn Cancel,
     ) -> Result<Option<Vec<f32>>> {
         let (prompt, vocab_size) = (&request.prompt_token_ids, runner.config().vocab_size);
         let chunk = runner.chunked_prefill_size();
@@ -246,16 +258,15 @@ impl Prompt {
         let mut logits = None;
         let mut done = self.cached;
         for piece in prompt[self.cached..].chunks(piece_size) {
-            if cancelled.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
             let is_last = done + piece.len() == prompt.len();
             let wanted = match (request.prompt_logprobs, is_last) {
                 (Some(_), _) => Logits::All,
                 (None, true) => Logits::Last,
                 (None, false) => Logits::Nowhere,
             };
-            let mut rows = kept.extend(runner, piece, wanted)?;
+            let Some(mut rows) = kept.extend(runner, piece, wanted, cancel)? else {
+                return Ok(None);
+            };
             if let Some(top) = request.prompt_logprobs {
                 let followers = &prompt[done + 1..];
                 let known = rows.chunks_exact(vocab_size).zip(followers);

@@ -8,7 +8,7 @@
 //!   What it was built with is a [`built::Built`].
 //! * [`mod@generate`] prefills a prompt and decodes token by token with [`sampling`].
 //!
-//! [`mod@bench`] times and compares runs of a runner, [`inspect`] describes a model that is not loaded.
+//! A [`cancel::Cancel`] stops what is underway. [`mod@bench`] times and compares runs of a runner, [`inspect`] describes a model that is not loaded.
 //!
 //! [`sizing`], [`scheduling`] and [`speculation`] have the rules of settings that are to come.
 //!
@@ -21,6 +21,7 @@
 
 pub mod bench;
 pub mod built;
+pub mod cancel;
 pub mod checkpoint;
 pub mod default_model;
 mod error;

@@ -3,6 +3,7 @@
 use kernels::cpu::{SequenceSpan, Workers};
 
 use crate::built::{Built, KvPool};
+use crate::cancel::{Cancel, Never};
 use crate::error::{Error, Result};
 use crate::kv::{BlockTable, KvStore, PageAllocator};
 use crate::model::{Batch, Decoder, ModelConfig};
@@ -159,7 +160,34 @@ impl Runner {
     ///
     /// When an error is returned, the sequence is as it was.
     pub fn extend(&mut self, sequence: &mut Sequence, token_ids: &[u32], wanted: Logits) -> Result<Vec<f32>> {
+        let logits = self.extend_unless(sequence, token_ids, wanted, &Never)?;
+        Ok(logits.unwrap_or_else(|| unreachable!("nobody cancels it")))
+    }
+
+    /// The same until it is cancelled: nothing then, and the sequence is as it was.
+    pub fn extend_unless(
+        &mut self,
+        sequence: &mut Sequence,
+        token_ids: &[u32],
+        wanted: Logits,
+        cancel: &dyn Cancel,
+    ) -> Result<Option<Vec<f32>>> {
+        let before = sequence.tokens();
         self.admit(sequence, token_ids)?;
+        let logits = self.chunks(sequence, token_ids, wanted, cancel);
+        if logits.is_none() {
+            self.truncate(sequence, before)?;
+        }
+        Ok(logits)
+    }
+
+    fn chunks(
+        &mut self,
+        sequence: &mut Sequence,
+        token_ids: &[u32],
+        wanted: Logits,
+        cancel: &dyn Cancel,
+    ) -> Option<Vec<f32>> {
         let mut logits = Vec::new();
         let chunks = token_ids.len().div_ceil(self.limits.chunked_prefill_size);
         for (index, chunk) in token_ids.chunks(self.limits.chunked_prefill_size).enumerate() {
@@ -168,9 +196,9 @@ impl Runner {
                 Logits::Last if index + 1 == chunks => vec![chunk.len() - 1],
                 Logits::Last | Logits::Nowhere => Vec::new(),
             };
-            logits.extend(self.forward(sequence, chunk, &rows));
+            logits.extend(self.forward(sequence, chunk, &rows, cancel)?);
         }
-        Ok(logits)
+        Some(logits)
     }
 
     /// Refuses tokens that cannot be appended, and takes the pages for those that can.
@@ -195,14 +223,20 @@ impl Runner {
     }
 
     /// One step over one chunk of one sequence.
-    fn forward(&mut self, sequence: &mut Sequence, chunk: &[u32], logit_rows: &[usize]) -> Vec<f32> {
+    fn forward(
+        &mut self,
+        sequence: &mut Sequence,
+        chunk: &[u32],
+        logit_rows: &[usize],
+        cancel: &dyn Cancel,
+    ) -> Option<Vec<f32>> {
         let table = &mut sequence.table;
         let cached = table.tokens();
         let positions: Vec<usize> = table.append(chunk.len()).collect();
         let slots: Vec<usize> = positions.iter().map(|&position| table.slot(position)).collect();
         let span = SequenceSpan { block_table: table.pages(), cached, new: chunk.len() };
         let batch = Batch { token_ids: chunk, positions: &positions, slots: &slots, sequences: &[span], logit_rows };
-        self.model.forward(&self.workers, &mut self.kv, batch)
+        self.model.forward(&self.workers, &mut self.kv, batch, cancel)
     }
 
     /// Forgets all but the first `tokens` tokens of a sequence, and returns the pages that are not needed any more.

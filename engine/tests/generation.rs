@@ -4,10 +4,11 @@ mod support;
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use engine::cancel::Cancel;
 use engine::checkpoint::Checkpoint;
-use engine::generate::{FinishReason, Generation, Kept, Request, generate, generate_after};
+use engine::generate::{FinishReason, Generation, Kept, Request, Step, generate, generate_after};
 use engine::runner::Runner;
 use engine::sampling::{Sampling, TokenLogprobs};
 use engine::text::SpecialTokens;
@@ -245,6 +246,84 @@ fn a_cancelled_or_unwanted_generation_stops_at_the_next_step_and_frees_its_pages
     });
     let generation = generation.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((generation.finish_reason, generation.token_ids.len(), seen), (FinishReason::Abort, 1, 1));
+}
+
+/// Wants to stop when it is asked for the time of that number.
+struct StopsAt {
+    asked: AtomicUsize,
+    stop: usize,
+}
+
+impl StopsAt {
+    fn new(stop: usize) -> Self {
+        Self { asked: AtomicUsize::new(0), stop }
+    }
+}
+
+impl Cancel for StopsAt {
+    fn is_cancelled(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) + 1 >= self.stop
+    }
+}
+
+#[test]
+fn a_prefill_stops_in_the_middle_of_a_piece_wherever_it_is_cancelled() {
+    for model in ["llama", "mixtral"] {
+        let checkpoint = open(&models().join(model));
+        let prompt_token_ids: Vec<u32> = (1..=100).collect();
+        let request = Request { prompt_token_ids, max_new_tokens: 1, ..Request::default() };
+        // The prompt is one piece.
+        let mut whole = runner(&checkpoint, 16, 512);
+        let free = whole.available_pages();
+        let mut answer = |cancel: &StopsAt| {
+            let next = |_: Step<'_>| ControlFlow::Continue(());
+            let generation = generate(&mut whole, checkpoint.tokenizer(), &request, cancel, next);
+            assert_eq!(whole.available_pages(), free);
+            generation.unwrap_or_else(|e| panic!("{e}"))
+        };
+        let never = StopsAt::new(usize::MAX);
+        let wanted = answer(&never).token_ids;
+        assert_eq!(wanted.len(), 1);
+        // Before each of four products of each layer, and before the logits.
+        let asked = never.asked.into_inner();
+        assert_eq!(asked, 4 * checkpoint.config().layers + 1, "{model}");
+        for stop in 1..=asked {
+            let cancel = StopsAt::new(stop);
+            let generation = answer(&cancel);
+            assert_eq!((generation.finish_reason, generation.token_ids.len()), (FinishReason::Abort, 0), "{stop}");
+            assert_eq!(cancel.asked.into_inner(), stop, "nothing is computed after that");
+        }
+        assert_eq!(answer(&StopsAt::new(usize::MAX)).token_ids, wanted, "what was broken off left nothing behind");
+
+        // In pieces of 40: those that are done are kept, and the one that was broken off is run again.
+        let mut pieces = runner(&checkpoint, 16, 40);
+        let mut kept = Kept::new(&pieces);
+        let mut answer = |cancel: &StopsAt| {
+            let next = |_: Step<'_>| ControlFlow::Continue(());
+            let generation = generate_after(&mut pieces, &mut kept, checkpoint.tokenizer(), &request, cancel, next);
+            generation.unwrap_or_else(|e| panic!("{e}"))
+        };
+        assert_eq!(answer(&StopsAt::new(asked + 3)).finish_reason, FinishReason::Abort);
+        let generation = answer(&StopsAt::new(usize::MAX));
+        assert_eq!((generation.cached_tokens, generation.token_ids), (40, wanted), "{model}");
+        kept.release(&mut pieces).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(pieces.available_pages(), pieces.capacity() / 16);
+    }
+}
+
+#[test]
+fn a_step_of_decoding_that_is_cancelled_adds_no_token() {
+    let checkpoint = open(&models().join("llama"));
+    let mut runner = runner(&checkpoint, 4, 512);
+    let request = Request { prompt_token_ids: prompt(), max_new_tokens: 50, ..Request::default() };
+    let of_prompt = 4 * checkpoint.config().layers + 1;
+    let cancel = StopsAt::new(of_prompt + 4);
+    let next = |_: Step<'_>| ControlFlow::Continue(());
+    let generation = generate(&mut runner, checkpoint.tokenizer(), &request, &cancel, next);
+    let generation = generation.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((generation.finish_reason, generation.token_ids.len()), (FinishReason::Abort, 1));
+    assert_eq!(cancel.asked.into_inner(), of_prompt + 4);
+    assert_eq!(runner.available_pages(), runner.capacity() / 4);
 }
 
 #[test]

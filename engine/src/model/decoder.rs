@@ -12,6 +12,7 @@ use super::linear::{Linear, WeightSize};
 use super::plan::WeightPlan;
 use super::rope::RopeScaling;
 use super::tensors::{LayerTensor, ModelTensor};
+use crate::cancel::{Cancel, go_on};
 use crate::kv::KvStore;
 
 /// The tokens of one step: those of one sequence after another.
@@ -143,21 +144,36 @@ impl Decoder {
     }
 
     /// Runs the tokens of `batch` through the model, adds their keys and values to `kv`, and returns the wanted logits,
-    /// `[logit_rows, vocab_size]`.
+    /// `[logit_rows, vocab_size]`; nothing when it was cancelled, and then the keys and values of these tokens are not all there.
+    ///
+    /// `cancel` is asked before each product with a large matrix.
     ///
     /// # Panics
     ///
     /// When a token id is not below the vocabulary size, or the parts of the batch do not fit one another or the store.
     #[must_use]
-    pub fn forward(&self, workers: &Workers, kv: &mut KvStore, batch: Batch<'_>) -> Vec<f32> {
+    pub fn forward(
+        &self,
+        workers: &Workers,
+        kv: &mut KvStore,
+        batch: Batch<'_>,
+        cancel: &dyn Cancel,
+    ) -> Option<Vec<f32>> {
         workers.run_awake(|| {
-            let hidden = self.hidden_states(workers, kv, batch);
-            self.logits(workers, &hidden, batch.logit_rows)
+            let hidden = self.hidden_states(workers, kv, batch, cancel)?;
+            go_on(cancel)?;
+            Some(self.logits(workers, &hidden, batch.logit_rows))
         })
     }
 
     /// The residual stream after the last layer, `[tokens, hidden_size]`.
-    fn hidden_states(&self, workers: &Workers, kv: &mut KvStore, batch: Batch<'_>) -> Vec<f32> {
+    fn hidden_states(
+        &self,
+        workers: &Workers,
+        kv: &mut KvStore,
+        batch: Batch<'_>,
+        cancel: &dyn Cancel,
+    ) -> Option<Vec<f32>> {
         let width = self.config.hidden_size;
         let mut hidden = vec![0.0; batch.token_ids.len() * width];
         for (&id, row) in batch.token_ids.iter().zip(hidden.chunks_exact_mut(width)) {
@@ -166,13 +182,13 @@ impl Decoder {
         let rope =
             RopeTable::new(&self.inverse_frequencies, self.config.rope.amplitude(), batch.positions.iter().copied());
         for (index, layer) in self.layers.iter().enumerate() {
-            let attended = self.attention(workers, kv, batch, (index, layer), &rope, &hidden);
+            let attended = self.attention(workers, kv, batch, (index, layer), (&rope, &hidden), cancel)?;
             add(&mut hidden, &attended);
             let normed = self.normed(workers, &layer.mlp_norm, &hidden);
-            let fed = layer.feed_forward.forward(workers, &self.config, &normed);
+            let fed = layer.feed_forward.forward(workers, &self.config, &normed, cancel)?;
             add(&mut hidden, &fed);
         }
-        hidden
+        Some(hidden)
     }
 
     fn attention(
@@ -181,9 +197,10 @@ impl Decoder {
         kv: &mut KvStore,
         batch: Batch<'_>,
         (index, layer): (usize, &Layer),
-        rope: &RopeTable,
-        hidden: &[f32],
-    ) -> Vec<f32> {
+        (rope, hidden): (&RopeTable, &[f32]),
+        cancel: &dyn Cancel,
+    ) -> Option<Vec<f32>> {
+        go_on(cancel)?;
         let config = &self.config;
         let (query_size, kv_size) = (config.query_size(), config.kv_size());
         let row_len = query_size + 2 * kv_size;
@@ -215,7 +232,8 @@ impl Decoder {
         };
         let mut attended = vec![0.0; tokens * query_size];
         paged_attention(workers, (&qkv, row_len), kv.layer(index), shape, batch.sequences, &mut attended);
-        layer.attention_output.forward(workers, &attended, (query_size, config.hidden_size))
+        go_on(cancel)?;
+        Some(layer.attention_output.forward(workers, &attended, (query_size, config.hidden_size)))
     }
 
     fn logits(&self, workers: &Workers, hidden: &[f32], rows: &[usize]) -> Vec<f32> {

@@ -8,6 +8,7 @@ use super::config::{Experts, ModelConfig};
 use super::linear::{Linear, WeightSize};
 use super::plan::WeightPlan;
 use super::tensors::{LayerTensor, ModelTensor};
+use crate::cancel::{Cancel, go_on};
 
 pub(super) enum FeedForward {
     Dense {
@@ -62,16 +63,24 @@ impl FeedForward {
         }
     }
 
-    /// `x` is `[tokens, hidden_size]`, and so is what is returned.
-    pub(super) fn forward(&self, workers: &Workers, config: &ModelConfig, x: &[f32]) -> Vec<f32> {
+    /// `x` is `[tokens, hidden_size]`, and so is what is returned; nothing when it was cancelled.
+    pub(super) fn forward(
+        &self,
+        workers: &Workers,
+        config: &ModelConfig,
+        x: &[f32],
+        cancel: &dyn Cancel,
+    ) -> Option<Vec<f32>> {
+        go_on(cancel)?;
         match (self, &config.experts) {
             (Self::Dense { gate_up, down }, _) => {
                 let (width, inner) = (config.hidden_size, config.intermediate_size);
                 let both = gate_up.forward(workers, x, (width, 2 * inner));
-                down.forward(workers, &activated(workers, &both, inner), (inner, width))
+                go_on(cancel)?;
+                Some(down.forward(workers, &activated(workers, &both, inner), (inner, width)))
             }
             (Self::Sparse { router, gate_up, down }, Some(experts)) => {
-                sparse(workers, experts, (x, config.hidden_size), router, (gate_up, down))
+                sparse(workers, experts, (x, config.hidden_size), router, (gate_up, down), cancel)
             }
             (Self::Sparse { .. }, None) => unreachable!("a layer has experts where its model does"),
         }
@@ -90,7 +99,8 @@ fn sparse(
     (x, width): (&[f32], usize),
     router: &[f32],
     (gate_up, down): (&[Matrix], &[Matrix]),
-) -> Vec<f32> {
+    cancel: &dyn Cancel,
+) -> Option<Vec<f32>> {
     let inner = experts.intermediate_size;
     let mut logits = vec![0.0; x.len() / width * experts.count];
     matmul(workers, x, router, width, &mut logits);
@@ -99,9 +109,10 @@ fn sparse(
     let groups = ExpertGroups::new(&routing, experts.count);
     let mut both = vec![0.0; groups.rows() * 2 * inner];
     grouped_matmul(workers, &groups, x, |row| groups.token(row), gate_up, &mut both);
+    go_on(cancel)?;
     let mut products = vec![0.0; groups.rows() * width];
     grouped_matmul(workers, &groups, &activated(workers, &both, inner), |row| row, down, &mut products);
     let mut y = vec![0.0; x.len()];
     combine_experts(workers, &routing, &groups, (&products, width), &mut y);
-    y
+    Some(y)
 }
