@@ -9,7 +9,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
 use super::python_json::PythonJson;
-use super::{calendar, generation_tags, python_methods};
+use super::{calendar, generation_tags, percent_operator, python_methods, template_tags};
 use crate::error::{Error, Result};
 
 /// One turn of a conversation.
@@ -44,7 +44,7 @@ impl Message {
 /// A compiled chat template in the dialect of Hugging Face models.
 ///
 /// Beyond Jinja it knows `raise_exception`, `strftime_now`, Python's string and list methods, `tojson` as Python writes it,
-/// `break` and `continue`, and the `generation` tags, which mark what the model says and change no text.
+/// `%` between a text and values, `break` and `continue`, and the `generation` tags, which mark what the model says and change no text.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -64,7 +64,9 @@ impl ChatTemplate {
         environment.set_unknown_method_callback(python_methods::unknown_method);
         environment.add_function("raise_exception", raise_exception);
         environment.add_filter("tojson", to_json);
-        let source = generation_tags::replaced(source);
+        environment.add_filter(percent_operator::FILTER, percent_operator::apply);
+        let source = template_tags::map(source, generation_tags::replaced);
+        let source = template_tags::map(&source, percent_operator::replaced);
         environment.add_template_owned(NAME, source).map_err(|e| describe(&e))?;
         Ok(Self { environment, begin_token, end_token })
     }

@@ -8,10 +8,12 @@ mod chat_template;
 mod detokenizer;
 mod generation_tags;
 mod gguf_vocabulary;
+mod percent_operator;
 mod python_json;
 mod python_methods;
 mod sentencepiece;
 mod stop_strings;
+mod template_tags;
 mod tokenizer;
 
 pub use chat_template::{ChatTemplate, Message};
