@@ -12,8 +12,8 @@ use kitbag::ConfigNamespaces;
 use kitbag::clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
-use crate::cli::{Failure, settings};
-use crate::launch;
+use crate::cli::{Failure, loader};
+use crate::launch::{self, Opened};
 use crate::machine::Machine;
 
 pub(crate) const NAME: &str = "bench";
@@ -76,10 +76,8 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let Some((ONE_BATCH, matches)) = matches.subcommand() else { unreachable!("clap requires the command above") };
-    let context = settings(matches)?;
-    let view = context.view();
-    let checkpoint = launch::open_checkpoint(&view)?;
-    let runner = launch::build_runner(&view, &checkpoint, Machine::detect())?;
+    let Opened { context, checkpoint } = launch::open(&loader(matches), None)?;
+    let runner = launch::build_runner(&context.view(), &checkpoint, Machine::detect())?;
     let seed = launch::seed(&context.view());
     if matches.get_flag("correctness-test") { compare(matches, runner, seed) } else { time(matches, runner, seed) }
 }

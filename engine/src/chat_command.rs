@@ -12,10 +12,10 @@ use engine_config::Settings;
 use kitbag::clap::{Arg, ArgMatches, Command};
 use kitbag::{ConfigNamespaces, Context};
 
-use crate::cli::{Failure, settings};
+use crate::cli::{Failure, loader};
 use crate::generate_command::{asked, stops};
 use crate::interrupts::Interrupts;
-use crate::launch::{self, Asked};
+use crate::launch::{self, Asked, Opened};
 use crate::machine::Machine;
 use crate::prompt;
 use crate::stdin::Lines;
@@ -43,15 +43,13 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    let context = settings(matches)?;
     let interrupts = Interrupts::new()?;
-    let runner_view = context.view();
-    let checkpoint = launch::open_checkpoint(&runner_view)?;
+    let Opened { context, checkpoint } = launch::open(&loader(matches), None)?;
     let system: Vec<Message> =
         matches.get_one::<String>("system").map(|text| Message::system(text)).into_iter().collect();
     // Without vocabulary or chat template there is no conversation, which is said before anything is waited for.
     prompt::of_conversation(&checkpoint, &[&system[..], &[Message::user("?")]].concat())?;
-    let mut runner = launch::build_runner(&runner_view, &checkpoint, Machine::detect())?;
+    let mut runner = launch::build_runner(&context.view(), &checkpoint, Machine::detect())?;
     let kept = Kept::new(&runner);
     let mut chat = Chat {
         context: &context,

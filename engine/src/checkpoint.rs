@@ -132,6 +132,13 @@ impl Checkpoint {
         &self.config
     }
 
+    /// The same model whose output head is its embedding, or a matrix of its own, whatever it says itself.
+    #[must_use]
+    pub fn with_tied_embeddings(mut self, tied_embeddings: bool) -> Self {
+        self.config.tied_embeddings = tied_embeddings;
+        self
+    }
+
     /// The model's vocabulary, which only [`LoadFormat::Dummy`] can do without.
     #[must_use]
     pub fn tokenizer(&self) -> Option<&Tokenizer> {

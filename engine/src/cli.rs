@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use engine_config::Settings;
 use kitbag::clap::error::ErrorKind;
 use kitbag::clap::{ArgMatches, Command};
-use kitbag::{ConfigNamespaces, Context, Errors, Loader};
+use kitbag::{ConfigError, ConfigNamespaces, Context, Errors, Loader};
 
 use crate::{
     bench_command, chat_command, completion_command, config_command, generate_command, inspect_command, interrupts,
@@ -109,11 +109,16 @@ pub(crate) fn loader(matches: &ArgMatches) -> Loader<Settings> {
 /// The settings of a command. Names that are going away are warned of.
 pub(crate) fn settings(matches: &ArgMatches) -> Result<Context<Settings>, Failure> {
     let context = loader(matches).load()?;
-    for warning in context.warnings() {
+    warn(&context.warnings());
+    Ok(context)
+}
+
+/// Tells of names that are going away.
+pub(crate) fn warn(warnings: &[ConfigError]) {
+    for warning in warnings {
         // A reader that is gone misses a warning, nothing else.
         let _ = writeln!(std::io::stderr(), "engine: warning: {warning}");
     }
-    Ok(context)
 }
 
 fn explain(error: &kitbag::clap::Error) -> ExitCode {

@@ -8,33 +8,37 @@ use std::path::{Path, PathBuf};
 
 use engine_config::Settings;
 use kitbag::clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
-use kitbag::{Class, ConfigNamespaces, Loader, Value, export};
+use kitbag::{Class, ConfigNamespaces, Context, Loader, Value, export};
 use serde::Serialize;
 
 use crate::cli::{Failure, loader, settings};
-use crate::probe_command;
 use crate::terminal::Paint;
+use crate::{launch, probe_command};
 
 pub(crate) const NAME: &str = "config";
 
 pub(crate) fn command() -> Command {
     let leaf = Arg::new("LEAF").required(true).help("Path of a setting, such as schedule.page_size");
-    let view =
-        Arg::new("view").long("view").value_parser(["record", "resolved", "effective"]).default_value("effective");
+    let view = Arg::new("view")
+        .long("view")
+        .value_parser(["record", "resolved", "effective", "loaded"])
+        .default_value("effective");
     let format = Arg::new("format").long("format").value_parser(["toml", "json"]).default_value("toml");
     let files = Arg::new("FILE").required(true).action(ArgAction::Append).value_parser(value_parser!(PathBuf));
     let two = Arg::new("FILE").required(true).value_parser(value_parser!(PathBuf));
     let two = two.num_args(2).value_names(["A", "B"]).help("Two configuration files");
     let plain = |name, about| Command::new(name).about(about);
+    let loaded = Arg::new("loaded").long("loaded").action(ArgAction::SetTrue);
+    let loaded = loaded.help("With what the model decides, which is opened for that");
     Command::new(NAME)
         .about("Show and check settings")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(Settings::augment(
-            plain("explain", "Every value given for a setting, by whom, and which one counts").arg(leaf),
+            plain("explain", "Every value given for a setting, by whom, and which one counts").arg(leaf).arg(loaded),
         ))
         .subcommand(Settings::augment(
-            plain("dump", "All settings: as given (record), settled (resolved) or in effect (effective)")
+            plain("dump", "All settings: as given (record), settled (resolved), in effect (effective), also by the model (loaded)")
                 .arg(view.help("Which stage of a setting's life to show"))
                 .arg(format.help("How to write it")),
         ))
@@ -110,11 +114,17 @@ fn files(matches: &ArgMatches) -> Vec<PathBuf> {
 
 fn explain(matches: &ArgMatches) -> Result<String, Failure> {
     let path = matches.get_one::<String>("LEAF").map(String::as_str).unwrap_or_default();
-    let explanation = settings(matches)?.explain(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let context = if matches.get_flag("loaded") { opened(matches)? } else { settings(matches)? };
+    let explanation = context.explain(path).map_err(|error| Failure::Usage(error.to_string()))?;
     let paint = Paint::for_stdout();
     // The value that counts stands out.
     let line = |line: &str| if line.trim_start().starts_with('>') { paint.bold(line) } else { line.to_owned() };
     Ok(explanation.to_string().lines().map(|text| line(text) + "\n").collect())
+}
+
+/// The settings that hold once the model has been opened.
+fn opened(matches: &ArgMatches) -> Result<Context<Settings>, Failure> {
+    Ok(launch::open(&loader(matches), None)?.context)
 }
 
 fn dump(matches: &ArgMatches) -> Result<String, Failure> {
@@ -122,6 +132,7 @@ fn dump(matches: &ArgMatches) -> Result<String, Failure> {
     let values = match matches.get_one::<String>("view").map(String::as_str) {
         Some("record") => return dump_record(matches, is_json),
         Some("resolved") => loader(matches).resolve()?.values(),
+        Some("loaded") => opened(matches)?.values(),
         _ => settings(matches)?.values(),
     };
     if is_json {

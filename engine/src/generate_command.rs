@@ -12,9 +12,9 @@ use kitbag::ConfigNamespaces;
 use kitbag::clap::builder::NonEmptyStringValueParser;
 use kitbag::clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
-use crate::cli::{Failure, settings};
+use crate::cli::{Failure, loader};
 use crate::interrupts::Interrupts;
-use crate::launch::{self, Asked};
+use crate::launch::{self, Asked, Opened};
 use crate::machine::Machine;
 use crate::{prompt, result_json, stdin};
 
@@ -81,14 +81,12 @@ pub(crate) fn asked(matches: &ArgMatches) -> Asked {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    let context = settings(matches)?;
     let interrupts = Interrupts::new()?;
     let (stream, json) = (matches.get_flag("stream"), matches.get_flag("json"));
     let start = Instant::now();
-    let runner_view = context.view();
-    let checkpoint = launch::open_checkpoint(&runner_view)?;
+    let Opened { context, checkpoint } = launch::open(&loader(matches), None)?;
     let prompt = prompt_token_ids(matches, &checkpoint)?;
-    let mut runner = launch::build_runner(&runner_view, &checkpoint, Machine::detect())?;
+    let mut runner = launch::build_runner(&context.view(), &checkpoint, Machine::detect())?;
     let load = start.elapsed();
     let request = launch::request(&context.view(), &checkpoint, prompt, asked(matches));
     let tokenizer = checkpoint.tokenizer();

@@ -13,8 +13,8 @@ use kitbag::ConfigNamespaces;
 use kitbag::clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
-use crate::cli::{Failure, settings};
-use crate::launch;
+use crate::cli::{Failure, loader};
+use crate::launch::{self, Opened};
 
 pub(crate) const NAME: &str = "inspect";
 const MODEL: &str = "MODEL";
@@ -33,13 +33,10 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    let context = settings(matches)?;
+    let model = matches.get_one::<PathBuf>(MODEL).map(PathBuf::as_path);
+    let Opened { context, checkpoint } = launch::open(&loader(matches), model)?;
     let view = context.view();
-    let checkpoint = match matches.get_one::<PathBuf>(MODEL) {
-        Some(model) => launch::open_named(&view, model)?,
-        None => launch::open_checkpoint(&view)?,
-    };
-    let plan = checkpoint.plan().map_err(Failure::run)?;
+    let plan = launch::plan(&view, &checkpoint)?;
     let need = launch::need(&view, &checkpoint, &plan);
     let report = report(&checkpoint, plan.parameters(), need);
     let text = if matches.get_flag("json") { format!("{report}\n") } else { text(&report) };

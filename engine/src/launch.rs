@@ -1,5 +1,6 @@
 //! From settings to a running engine: the one place where the library's plain values are read from the configuration.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroUsize;
@@ -10,20 +11,20 @@ use engine::default_model;
 use engine::generate::Request;
 use engine::hub::{self, Connection, Hub, ModelName, Named};
 use engine::memory::{Need, Wanted};
-use engine::model::{Decoder, WeightPlan};
+use engine::model::{Decoder, WeightForm, WeightPlan};
 use engine::runner::{Runner, RunnerLimits};
 use engine::sampling::Sampling;
-use engine_config::exec::{ActivationDtype, Device, ExecBag, ExecKernelBag};
-use engine_config::model::ModelBag;
+use engine_config::exec::{ActivationDtype, Device, ExecBag, ExecKernelBag, WeightDtype};
+use engine_config::model::{ModelBag, OutputHead};
 use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
-use engine_config::{Settings, model};
+use engine_config::{Settings, SettingsRecording, model};
 use kernels::cpu::Workers;
 use kernels::cuda::check::CheckShapes;
 use kernels::cuda::{CudaDevice, CudaOptions, DecodeAttentionShape, GroupedGemmShape};
-use kitbag::{ConfigRole, View};
+use kitbag::{ConfigRole, Context, Errors, Loader, Resolved, View};
 
-use crate::cli::Failure;
+use crate::cli::{self, Failure};
 use crate::machine::Machine;
 use crate::terminal;
 
@@ -37,92 +38,162 @@ pub(crate) struct RunnerRole;
 #[config(reads(SamplingBag))]
 pub(crate) struct SamplerRole;
 
-/// Opens the model the settings name, or the default one, which is fetched when it is not there yet.
-pub(crate) fn open_checkpoint(view: &View<Settings, RunnerRole>) -> Result<Checkpoint, Failure> {
-    open(view, view.pin().model().model_path())
+/// A model that has been opened, and the settings with what it decides among them.
+pub(crate) struct Opened {
+    pub(crate) context: Context<Settings>,
+    pub(crate) checkpoint: Checkpoint,
 }
 
-/// Opens the model called `name` instead of the one the settings name.
-pub(crate) fn open_named(view: &View<Settings, RunnerRole>, name: &Path) -> Result<Checkpoint, Failure> {
-    open(view, Some(name))
-}
-
-fn open(view: &View<Settings, RunnerRole>, name: Option<&Path>) -> Result<Checkpoint, Failure> {
-    let pin = view.pin();
-    refuse_other_devices(pin.exec())?;
-    let settings = pin.model();
-    let format = match settings.load_format() {
-        model::LoadFormat::Auto => LoadFormat::Auto,
-        model::LoadFormat::Safetensors => LoadFormat::Safetensors,
-        model::LoadFormat::Gguf => LoadFormat::Gguf,
-        model::LoadFormat::Dummy => LoadFormat::Dummy,
+/// Opens the model called `name`, or else the one the settings name, or else the default one, which is fetched when it is not there
+/// yet. Settings that are left to the model are decided, and published with that.
+pub(crate) fn open(loader: &Loader<Settings>, name: Option<&Path>) -> Result<Opened, Failure> {
+    let mut resolved = loader.resolve()?;
+    cli::warn(resolved.warnings());
+    let source = resolved.read_early(Source::of)?;
+    let checkpoint = source.open(name)?;
+    let context = decide(resolved, &checkpoint)?.publish();
+    let is_tied = match context.view::<RunnerRole>().pin().model().output_head() {
+        OutputHead::Tied => true,
+        OutputHead::Own => false,
+        OutputHead::Auto => return Err(undecided("model.output_head")),
     };
-    match name {
-        Some(name) => Checkpoint::open(&named(settings, name)?, format),
-        None if format == LoadFormat::Safetensors => {
-            let message = "--load-format safetensors needs --model-path: the default model is a GGUF file";
-            return Err(Failure::Usage(message.into()));
-        }
-        None if format == LoadFormat::Dummy => {
-            let message = "--load-format dummy needs --model-path: a folder with the config.json of a model";
-            return Err(Failure::Usage(message.into()));
-        }
-        None => Checkpoint::open(&obtain_default(settings)?, LoadFormat::Gguf),
-    }
-    .map_err(Failure::run)
+    Ok(Opened { context, checkpoint: checkpoint.with_tied_embeddings(is_tied) })
 }
 
-/// The default model, after fetching it when it is not there yet.
-fn obtain_default(settings: &ModelBag) -> Result<PathBuf, Failure> {
-    default_model::obtain(&with_home(settings.cache_dir())?, hub_of(settings).as_ref()).map_err(Failure::run)
-}
-
-/// The path of the model called `name`, after fetching it when it has to be and is not there yet.
-fn named(settings: &ModelBag, name: &Path) -> Result<PathBuf, Failure> {
-    match Named::of(name) {
-        Named::Default => obtain_default(settings),
-        Named::Hub(name) => {
-            let cached = hub::cached(&with_home(settings.cache_dir())?, &name, settings.revision());
-            cached.map_or_else(|| pull_named(settings, &name), Ok).map(|(path, _)| path)
+/// Decides the settings that are left to the model, before anything is built that reads them.
+///
+/// Layouts are none of them: matrices that read the same input are stacked whatever their types, in every model.
+fn decide(resolved: Resolved<Settings>, checkpoint: &Checkpoint) -> Result<Resolved<Settings>, Errors> {
+    let path = checkpoint.path().display();
+    let config = checkpoint.config();
+    let length = config.context_length;
+    let resolved = resolved.decide(&format!("{path} has {length} positions"), |now, set| {
+        if now.model().context_length().is_none() {
+            set.model().context_length(Some(length));
         }
-        Named::Path(path) => match path.to_str() {
-            // A word alone was meant for a name.
-            Some(word) if !path.exists() && !word.contains(['/', '\\', '.']) => Err(Failure::Run(format!(
-                "--model-path {word}: there is no such file or folder, and no such short name (those are {})",
-                Named::short_names().join(", ")
-            ))),
-            _ => Ok(path),
-        },
-    }
-}
-
-/// The hub, where one is set.
-fn hub_of(settings: &ModelBag) -> Option<Hub> {
-    let token = settings.hub_token().map(|token| token.expose().as_str());
-    let connection = Connection {
-        proxy: settings.hub_proxy().map(|proxy| proxy.expose().clone()),
-        no_proxy: settings.hub_no_proxy().to_vec(),
-        ca_file: settings.hub_ca_file().map(Path::to_owned),
-        stall_timeout: settings.hub_stall_timeout(),
+    })?;
+    let (head, why) = if config.tied_embeddings {
+        (OutputHead::Tied, "its embedding for an output head")
+    } else {
+        (OutputHead::Own, "an output head of its own")
     };
-    settings.hub_endpoint().map(|endpoint| Hub::new(endpoint, token, connection))
+    let resolved = resolved.decide(&format!("{path} has {why}"), |now, set| {
+        if now.model().output_head() == OutputHead::Auto {
+            set.model().output_head(head);
+        }
+    })?;
+    let (form, why) = match checkpoint.weights() {
+        Some(weights) => {
+            let types: BTreeSet<_> = weights.iter().map(|(_, tensor)| tensor.element.name()).collect();
+            let types: Vec<_> = types.into_iter().collect();
+            (WeightDtype::Stored, format!("{path} stores {}", types.join(", ")))
+        }
+        None => (WeightDtype::F32, format!("{path} has no weights, and those made up are float32")),
+    };
+    let resolved = resolved.decide(&why, |now, set| {
+        if now.exec().kernel().weight_dtype() == WeightDtype::Auto {
+            set.exec().kernel().weight_dtype(form);
+        }
+    })?;
+    resolved.decide(&format!("{why}: products with all of these read float32"), |now, set| {
+        if now.exec().kernel().activation_dtype() == ActivationDtype::Auto {
+            set.exec().kernel().activation_dtype(ActivationDtype::F32);
+        }
+    })
 }
 
-fn pull_named(settings: &ModelBag, name: &ModelName) -> Result<(PathBuf, hub::Record), Failure> {
-    let cache = with_home(settings.cache_dir())?;
-    hub::pull(hub_of(settings).as_ref(), &cache, name, settings.revision()).map_err(Failure::run)
+/// A setting that is left to the model, of a context that was published without one.
+fn undecided(leaf: &str) -> Failure {
+    Failure::Run(format!("{leaf} is left to the model, and no model has been opened for these settings"))
+}
+
+/// What the settings say about where a model is.
+struct Source {
+    model_path: Option<PathBuf>,
+    format: LoadFormat,
+    cache_dir: PathBuf,
+    hub: Option<Hub>,
+    revision: String,
+}
+
+impl Source {
+    fn of(now: &SettingsRecording) -> Result<Self, Failure> {
+        refuse_other_devices(now)?;
+        let settings = now.model();
+        let token = settings.hub_token().map(|token| token.expose().as_str());
+        let connection = Connection {
+            proxy: settings.hub_proxy().map(|proxy| proxy.expose().clone()),
+            no_proxy: settings.hub_no_proxy().to_vec(),
+            ca_file: settings.hub_ca_file().map(Path::to_owned),
+            stall_timeout: settings.hub_stall_timeout(),
+        };
+        Ok(Self {
+            model_path: settings.model_path().map(Path::to_owned),
+            format: match settings.load_format() {
+                model::LoadFormat::Auto => LoadFormat::Auto,
+                model::LoadFormat::Safetensors => LoadFormat::Safetensors,
+                model::LoadFormat::Gguf => LoadFormat::Gguf,
+                model::LoadFormat::Dummy => LoadFormat::Dummy,
+            },
+            cache_dir: settings.cache_dir().to_owned(),
+            hub: settings.hub_endpoint().map(|endpoint| Hub::new(endpoint, token, connection)),
+            revision: settings.revision().to_owned(),
+        })
+    }
+
+    fn open(&self, name: Option<&Path>) -> Result<Checkpoint, Failure> {
+        match name.or(self.model_path.as_deref()) {
+            Some(name) => Checkpoint::open(&self.named(name)?, self.format),
+            None if self.format == LoadFormat::Safetensors => {
+                let message = "--load-format safetensors needs --model-path: the default model is a GGUF file";
+                return Err(Failure::Usage(message.into()));
+            }
+            None if self.format == LoadFormat::Dummy => {
+                let message = "--load-format dummy needs --model-path: a folder with the config.json of a model";
+                return Err(Failure::Usage(message.into()));
+            }
+            None => Checkpoint::open(&self.obtain_default()?, LoadFormat::Gguf),
+        }
+        .map_err(Failure::run)
+    }
+
+    /// The default model, after fetching it when it is not there yet.
+    fn obtain_default(&self) -> Result<PathBuf, Failure> {
+        default_model::obtain(&with_home(&self.cache_dir)?, self.hub.as_ref()).map_err(Failure::run)
+    }
+
+    /// The path of the model called `name`, after fetching it when it has to be and is not there yet.
+    fn named(&self, name: &Path) -> Result<PathBuf, Failure> {
+        match Named::of(name) {
+            Named::Default => self.obtain_default(),
+            Named::Hub(name) => {
+                let cached = hub::cached(&with_home(&self.cache_dir)?, &name, &self.revision);
+                cached.map_or_else(|| self.pull_named(&name), Ok).map(|(path, _)| path)
+            }
+            Named::Path(path) => match path.to_str() {
+                // A word alone was meant for a name.
+                Some(word) if !path.exists() && !word.contains(['/', '\\', '.']) => Err(Failure::Run(format!(
+                    "--model-path {word}: there is no such file or folder, and no such short name (those are {})",
+                    Named::short_names().join(", ")
+                ))),
+                _ => Ok(path),
+            },
+        }
+    }
+
+    fn pull_named(&self, name: &ModelName) -> Result<(PathBuf, hub::Record), Failure> {
+        hub::pull(self.hub.as_ref(), &with_home(&self.cache_dir)?, name, &self.revision).map_err(Failure::run)
+    }
 }
 
 /// Fetches the model called `name`, or the one that the settings name: where it is then, and what came from a hub.
-pub(crate) fn pull(
-    view: &View<Settings, RunnerRole>,
-    name: Option<&Path>,
-) -> Result<(PathBuf, Option<hub::Record>), Failure> {
-    let pin = view.pin();
-    let settings = pin.model();
-    match name.or(settings.model_path()).map(Named::of) {
-        None | Some(Named::Default) => obtain_default(settings).map(|path| (path, None)),
-        Some(Named::Hub(name)) => pull_named(settings, &name).map(|(path, record)| (path, Some(record))),
+pub(crate) fn pull(loader: &Loader<Settings>, name: Option<&Path>) -> Result<(PathBuf, Option<hub::Record>), Failure> {
+    let mut resolved = loader.resolve()?;
+    cli::warn(resolved.warnings());
+    let source = resolved.read_early(Source::of)?;
+    match name.or(source.model_path.as_deref()).map(Named::of) {
+        None | Some(Named::Default) => source.obtain_default().map(|path| (path, None)),
+        Some(Named::Hub(name)) => source.pull_named(&name).map(|(path, record)| (path, Some(record))),
         Some(Named::Path(path)) => Err(Failure::Usage(format!(
             "{} is a path or no name: a model to fetch is called OWNER/NAME or {}",
             path.display(),
@@ -142,17 +213,23 @@ pub(crate) fn build_runner(
     let pin = view.pin();
     let (schedule, exec) = (pin.schedule(), pin.exec());
     refuse_other_activations(exec.kernel())?;
-    let plan = checkpoint.plan().map_err(Failure::run)?;
-    let context_length = pin.model().context_length();
+    let plan = plan(view, checkpoint)?;
+    let Some(context_length) = pin.model().context_length() else {
+        return Err(undecided("model.context_length"));
+    };
     let page_size = schedule.page_size();
     let wanted = match *schedule.pool_pages() {
         Some(pages) => Wanted::All(pages.saturating_mul(page_size)),
-        None => Wanted::AtMost(context_length.unwrap_or(checkpoint.config().context_length)),
+        None => Wanted::AtMost(context_length),
     };
     let available = exec.memory_limit().map(|limit| limit.0).or(machine.memory);
     let pool_pages = need(view, checkpoint, &plan).pages(available, page_size, wanted).map_err(Failure::run)?;
-    let limits =
-        RunnerLimits { page_size, pool_pages, chunked_prefill_size: schedule.chunked_prefill_size(), context_length };
+    let limits = RunnerLimits {
+        page_size,
+        pool_pages,
+        chunked_prefill_size: schedule.chunked_prefill_size(),
+        context_length: Some(context_length),
+    };
     let threads = NonZeroUsize::new(exec.threads()).unwrap_or(NonZeroUsize::MIN);
     let workers = Workers::with_isa(threads, machine.isa).map_err(Failure::run)?;
     if pin.model().check_weights() {
@@ -166,6 +243,23 @@ pub(crate) fn build_runner(
     let model = Decoder::load(&plan.with_progress(&progress), &workers);
     bar.finish_and_clear();
     Runner::new(model, workers, limits).map_err(Failure::run)
+}
+
+/// Which weights of a model are read from where, and what they are kept as.
+pub(crate) fn plan<'a>(
+    view: &View<Settings, RunnerRole>,
+    checkpoint: &'a Checkpoint,
+) -> Result<WeightPlan<'a>, Failure> {
+    let form = match view.pin().exec().kernel().weight_dtype() {
+        WeightDtype::Auto => return Err(undecided("exec.kernel.weight_dtype")),
+        WeightDtype::Stored if checkpoint.weights().is_none() => {
+            let message = "--weight-dtype stored: weights that are made up are stored nowhere, use auto or f32";
+            return Err(Failure::Usage(message.into()));
+        }
+        WeightDtype::Stored => WeightForm::Stored,
+        WeightDtype::F32 => WeightForm::Expanded,
+    };
+    Ok(checkpoint.plan().map_err(Failure::run)?.with_form(form))
 }
 
 /// The memory that the model of `plan` takes with the settings of this moment.
@@ -244,20 +338,25 @@ fn with_home(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Generation runs on the CPU in this version; for any other device, says so and what was found of it.
-fn refuse_other_devices(exec: &ExecBag) -> Result<(), Failure> {
-    match exec.device() {
+fn refuse_other_devices(now: &SettingsRecording) -> Result<(), Failure> {
+    match now.exec().device() {
         Device::Cpu => Ok(()),
-        Device::Cuda => Err(Failure::Run(format!(
-            "generation on CUDA is not available in this version, use --device cpu ({})",
-            probe_cuda(exec.kernel())
-        ))),
+        Device::Cuda => {
+            let kernel = now.exec().kernel();
+            let options = cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path());
+            Err(Failure::Run(format!(
+                "generation on CUDA is not available in this version, use --device cpu ({})",
+                probe_cuda(&options)
+            )))
+        }
     }
 }
 
 /// Products on the CPU read single precision in this version.
 fn refuse_other_activations(kernel: &ExecKernelBag) -> Result<(), Failure> {
     let name = match kernel.activation_dtype() {
-        ActivationDtype::Auto | ActivationDtype::F32 => return Ok(()),
+        ActivationDtype::Auto => return Err(undecided("exec.kernel.activation_dtype")),
+        ActivationDtype::F32 => return Ok(()),
         ActivationDtype::Bf16 => "bf16",
         ActivationDtype::Int8 => "int8",
     };
@@ -266,19 +365,15 @@ fn refuse_other_activations(kernel: &ExecKernelBag) -> Result<(), Failure> {
     )))
 }
 
-fn probe_cuda(kernel: &ExecKernelBag) -> String {
-    match CudaDevice::open(&cuda_options(kernel)).and_then(|device| device.name()) {
+fn probe_cuda(options: &CudaOptions) -> String {
+    match CudaDevice::open(options).and_then(|device| device.name()) {
         Ok(name) => format!("found {name}"),
         Err(error) => error.to_string(),
     }
 }
 
-fn cuda_options(kernel: &ExecKernelBag) -> CudaOptions {
-    CudaOptions {
-        driver_path: kernel.cuda_driver_path().map(Path::to_owned),
-        nvrtc_path: kernel.nvrtc_path().map(Path::to_owned),
-        ordinal: 0,
-    }
+fn cuda_options(driver_path: Option<&Path>, nvrtc_path: Option<&Path>) -> CudaOptions {
+    CudaOptions { driver_path: driver_path.map(Path::to_owned), nvrtc_path: nvrtc_path.map(Path::to_owned), ordinal: 0 }
 }
 
 /// The device and the shapes of a check of the CUDA kernels; what the settings do not say is small and usual.
@@ -302,7 +397,7 @@ pub(crate) fn kernel_check(view: &View<Settings, RunnerRole>) -> (CudaOptions, C
         },
         seed: 1,
     };
-    (cuda_options(kernel), shapes)
+    (cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path()), shapes)
 }
 
 #[cfg(test)]
@@ -317,9 +412,11 @@ mod tests {
     use engine::runner::Runner;
     use engine_config::Settings;
     use kernels::cpu::Isa;
-    use kitbag::{ByteSize, ConfigNamespaces, Context, Facts};
+    use kitbag::{ConfigNamespaces, Context, Facts};
 
-    use super::{Asked, Machine, RunnerRole, SamplerRole, build_runner, need, open_checkpoint, request, with_home};
+    use super::{
+        Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, build_runner, need, open, plan, request, with_home,
+    };
 
     /// A model as a command builds it, with the settings that are its own.
     struct Engine {
@@ -333,9 +430,10 @@ mod tests {
             let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
             let mut argv = vec!["engine", "--model-path", model.to_str().expect("text")];
             argv.extend(flags);
-            let context = Settings::loader().args(argv).facts(Facts::for_test()).load().expect("valid settings");
+            let loader = Settings::loader().args(argv).facts(Facts::for_test());
             let machine = Machine { isa: Isa::detect(), memory: None };
-            let checkpoint = open_checkpoint(&context.view()).unwrap_or_else(|failure| panic!("{failure}"));
+            let opened = open(&loader, None).unwrap_or_else(|failure| panic!("{failure}"));
+            let Opened { context, checkpoint } = opened;
             let runner =
                 build_runner(&context.view(), &checkpoint, machine).unwrap_or_else(|failure| panic!("{failure}"));
             Self { context, checkpoint, runner: Mutex::new(runner) }
@@ -390,10 +488,14 @@ mod tests {
         let names = std::fs::read_dir(folder).expect("models").map(|entry| entry.expect("an entry").path());
         let mut models = 0;
         for path in names.filter(|path| path.join("model.safetensors").exists()) {
-            let engine = Engine::new(path.to_str().expect("text"), &[]);
-            let reckoned = engine.checkpoint.plan().expect("a model").loaded_bytes();
-            let built = engine.runner.lock().expect("no test has failed").built();
-            assert_eq!(reckoned, built.weight_bytes, "{}", path.display());
+            for flags in [&[][..], &["--weight-dtype=f32"], &["--load-format=dummy"]] {
+                let engine = Engine::new(path.to_str().expect("text"), flags);
+                let plan =
+                    plan(&engine.context.view(), &engine.checkpoint).unwrap_or_else(|failure| panic!("{failure}"));
+                let built = engine.runner.lock().expect("no test has failed").built();
+                assert_eq!(plan.loaded_bytes(), built.weight_bytes, "{} {flags:?}", path.display());
+                assert_eq!(flags.is_empty(), built.weight_bytes < 4 * built.parameters, "{} {flags:?}", path.display());
+            }
             models += 1;
         }
         assert!(models >= 3, "{models}");
@@ -402,12 +504,17 @@ mod tests {
     #[test]
     fn memory_that_is_too_little_is_told_before_anything_is_read() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/llama");
-        let context = Settings::for_test(|set| {
-            set.model().model_path(Some(folder.clone()));
-        });
-        let checkpoint = open_checkpoint(&context.view()).unwrap_or_else(|failure| panic!("{failure}"));
-        let plan = checkpoint.plan().expect("a model");
-        let need = need(&context.view(), &checkpoint, &plan);
+        let opened = |flags: &[&str]| {
+            let argv =
+                ["engine", "--model-path", folder.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+            let loader = Settings::loader().args(argv).facts(Facts::for_test());
+            open(&loader, None).unwrap_or_else(|failure| panic!("{failure}"))
+        };
+        let Opened { context, checkpoint } = opened(&[]);
+        let need = {
+            let plan = plan(&context.view(), &checkpoint).unwrap_or_else(|failure| panic!("{failure}"));
+            need(&context.view(), &checkpoint, &plan)
+        };
         let built = |memory: u64| {
             let machine = Machine { isa: Isa::scalar(), memory: Some(memory) };
             build_runner(&context.view(), &checkpoint, machine).map(|runner| runner.capacity())
@@ -417,11 +524,123 @@ mod tests {
         // Ten pages, and not quite an eleventh.
         assert_eq!(built(need.model() + need.kv_per_token * 175).ok(), Some(160));
         assert_eq!(built(1 << 30).ok(), Some(2048));
-        let set = Settings::for_test(|set| {
-            set.exec().memory_limit(Some(ByteSize(20 << 20)));
-        });
+        let Opened { context, checkpoint } = opened(&["--memory-limit=20MiB"]);
         let machine = Machine { isa: Isa::scalar(), memory: None };
-        assert!(build_runner(&set.view(), &checkpoint, machine).is_err(), "a limit that is set counts");
+        let refused = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+        assert!(refused.is_some_and(|refused| refused.contains("and there are 20 MiB")), "a limit that is set counts");
+    }
+
+    /// The value of a setting, and who gave it.
+    fn decided(context: &Context<Settings>, path: &str) -> (String, String) {
+        let explained = context.explain(path).expect("a leaf").to_string();
+        let counts = explained.lines().find(|line| line.trim_start().starts_with('>')).expect("a value counts");
+        (context.value(path).expect("a leaf").to_string(), counts.to_owned())
+    }
+
+    #[test]
+    fn what_is_left_to_the_model_is_decided_before_it_is_built_and_says_by_what() {
+        let leaves =
+            ["model.context_length", "model.output_head", "exec.kernel.weight_dtype", "exec.kernel.activation_dtype"];
+        let cases: [(&str, &[&str], [&str; 4]); 3] = [
+            ("llama_tied", &[], ["2048", "\"tied\"", "\"stored\"", "\"f32\""]),
+            ("qwen2", &[], ["2048", "\"own\"", "\"stored\"", "\"f32\""]),
+            ("qwen2", &["--load-format=dummy"], ["2048", "\"own\"", "\"f32\"", "\"f32\""]),
+        ];
+        for (model, flags, values) in cases {
+            let engine = Engine::new(model, flags);
+            for (leaf, value) in leaves.iter().zip(values) {
+                let (got, by) = decided(&engine.context, leaf);
+                assert_eq!(got, value, "{model} {flags:?}: {leaf}");
+                assert!(by.contains("load time \"") && by.contains(&format!("tests/models/{model} ")), "{leaf}: {by}");
+            }
+            assert_eq!(engine.runner.lock().expect("no test has failed").context_length(), 2048);
+        }
+        let (_, by) = decided(&Engine::new("llama_tied", &[]).context, "exec.kernel.weight_dtype");
+        assert!(by.contains("llama_tied stores BF16\""), "{by}");
+    }
+
+    #[test]
+    fn what_an_operator_has_set_is_not_decided_by_the_model() {
+        let flags = ["--context-length=64", "--weight-dtype=f32", "--activation-dtype=f32", "--output-head=tied"];
+        let engine = Engine::new("llama", &flags);
+        for flag in flags {
+            let (name, value) = flag.split_once('=').expect("a flag");
+            let leaf = match name {
+                "--context-length" => "model.context_length".to_owned(),
+                "--output-head" => "model.output_head".to_owned(),
+                other => format!("exec.kernel.{}", other.trim_start_matches('-').replace('-', "_")),
+            };
+            let (got, by) = decided(&engine.context, &leaf);
+            assert!(got.trim_matches('"') == value && by.contains(name), "{leaf}: {got} {by}");
+        }
+        let built = engine.runner.lock().expect("no test has failed").built();
+        assert_eq!((built.context_length, built.weight_bytes), (64, 4 * built.parameters));
+        // The head of its own, which this model has, is left out.
+        let own = Engine::new("llama", &[]).runner.lock().expect("no test has failed").built();
+        assert_eq!(own.parameters - built.parameters, 512 * 64);
+
+        let failure = |model: &str, flags: &[&str]| {
+            let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
+            let argv =
+                ["engine", "--model-path", model.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+            let opened = open(&Settings::loader().args(argv).facts(Facts::for_test()), None);
+            let Opened { context, checkpoint } = opened.unwrap_or_else(|failure| panic!("{failure}"));
+            let machine = Machine { isa: Isa::scalar(), memory: None };
+            build_runner(&context.view(), &checkpoint, machine)
+                .err()
+                .map(|failure| failure.to_string())
+                .unwrap_or_default()
+        };
+        let cases: [(&str, &[&str], &str); 4] = [
+            ("llama_tied", &["--output-head=own"], "`lm_head.weight` is missing"),
+            ("llama", &["--load-format=dummy", "--weight-dtype=stored"], "stored nowhere, use auto or f32"),
+            ("llama", &["--context-length=9000"], "context length 9000 is not within 1..=2048"),
+            ("llama", &["--activation-dtype=int8"], "--activation-dtype int8 is not available"),
+        ];
+        for (model, flags, message) in cases {
+            let failure = failure(model, flags);
+            assert!(failure.contains(message), "{flags:?}: {failure}");
+        }
+    }
+
+    #[test]
+    fn weights_kept_in_either_form_give_the_same_bits() {
+        for model in ["llama_tied", "mixtral"] {
+            let logits = |flags: &[&str]| -> Vec<u32> {
+                let engine = Engine::new(model, flags);
+                let mut runner = engine.runner.lock().expect("no test has failed");
+                let mut sequence = runner.start();
+                let ids: Vec<u32> = (1..40).collect();
+                let logits = runner.extend(&mut sequence, &ids, engine::runner::Logits::All).expect("there is room");
+                runner.release(sequence).expect("it held its pages");
+                logits.into_iter().map(f32::to_bits).collect()
+            };
+            assert!(logits(&["--weight-dtype=f32"]) == logits(&[]), "{model}");
+        }
+    }
+
+    /// The first fault of the change that was taken back: settings that were published without the decisions of the model, and
+    /// a runner built from them all the same.
+    #[test]
+    fn nothing_is_built_from_settings_that_the_model_has_not_decided() {
+        let engine = Engine::new("llama", &[]);
+        let set = [
+            ("model.context_length", "--context-length=8"),
+            ("exec.kernel.weight_dtype", "--weight-dtype=stored"),
+            ("exec.kernel.activation_dtype", "--activation-dtype=f32"),
+        ];
+        for (leaf, _) in set {
+            let others = set.iter().filter(|(other, _)| *other != leaf).map(|(_, flag)| *flag);
+            let loader = Settings::loader().args(["engine"].into_iter().chain(others)).facts(Facts::for_test());
+            let context = loader.load().expect("valid settings");
+            let machine = Machine { isa: Isa::scalar(), memory: None };
+            let failure = build_runner(&context.view(), &engine.checkpoint, machine).err();
+            let Some(Failure::Run(message)) = failure else { panic!("{leaf} was not missed") };
+            assert_eq!(
+                message,
+                format!("{leaf} is left to the model, and no model has been opened for these settings")
+            );
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kitbag::ConfigNamespaces;
 use kitbag::clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 
-use crate::cli::{Failure, settings};
+use crate::cli::{Failure, loader};
 use crate::launch;
 
 pub(crate) const NAME: &str = "pull";
@@ -28,9 +28,8 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    let context = settings(matches)?;
     let name = matches.get_one::<PathBuf>(MODEL).map(PathBuf::as_path);
-    let (path, record) = launch::pull(&context.view(), name)?;
+    let (path, record) = launch::pull(&loader(matches), name)?;
     let mut out = std::io::stdout();
     if matches.get_flag("json") {
         writeln!(out, "{}", json!({ "path": path.display().to_string(), "record": record }))?;

@@ -118,7 +118,7 @@ fn a_dump_is_a_file_that_resolves_to_itself() {
     let mut none = Command::new(env!("CARGO_BIN_EXE_engine"));
     let none = none.args(["config", "dump", "--view", "record"]).env_clear().output();
     assert_eq!(none.expect("runs").stdout, b"# nothing is given: every setting has its default\n");
-    for (flag, choices) in [("--view=raw", "record, resolved, effective"), ("--format=yaml", "toml, json")] {
+    for (flag, choices) in [("--view=raw", "record, resolved, effective, loaded"), ("--format=yaml", "toml, json")] {
         let (code, text) = refusal(&["dump", flag]);
         assert!(code == Some(2) && text.contains(choices), "{text}");
     }

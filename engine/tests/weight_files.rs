@@ -465,7 +465,7 @@ fn a_tensor_without_elements_is_refused_with_its_place_in_either_format() {
         };
         let bytes = gguf::write(&[], &[tensor("first.weight", vec![8], 32), tensor("none.weight", shape, 0)]);
         std::fs::write(&path, &bytes).expect("written");
-        let error = weights::gguf::open(&path).err().expect("refused").to_string();
+        let error = weights::gguf::open(&path).expect_err("refused").to_string();
         let part = format!("tensor `none.weight` at offset {} has no elements: dimension {dimension} of", bytes.len());
         assert!(error.contains(&part), "`{part}` is missing in: {error}");
     }

@@ -61,7 +61,8 @@ pub(crate) fn check() -> Outcome {
         }
         if within(path, &["engine/src"])
             && !within(path, READERS)
-            && let Some(line) = first_line(&text, |code| code.contains(".pin()"))
+            && let Some(line) =
+                first_line(&text, |code| [".pin()", ".read_early("].iter().any(|read| code.contains(read)))
         {
             faults.push(format!("{}:{line}: reads settings outside {}", path.display(), READERS.join(", ")));
         }

@@ -43,6 +43,17 @@ pub enum ActivationDtype {
     Int8,
 }
 
+/// A form of weights in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum WeightDtype {
+    /// What the model suggests.
+    Auto,
+    /// As its files have them.
+    Stored,
+    /// Single precision.
+    F32,
+}
+
 /// Kernels of the CPU and of CUDA.
 #[derive(ConfigNamespaces)]
 #[config(ns = "exec.kernel")]
@@ -53,10 +64,14 @@ pub struct Kernel {
     /// Rows per block of the grouped matrix product over experts: 16, 32, 64 or 128.
     #[config(default = 16, range = 16..=128)]
     pub moe_block_rows: usize,
-    /// What matrix products on the CPU read besides the weights. `auto` is the most exact, `f32`; the others do not exist yet and
-    /// are refused.
-    #[config(default = ActivationDtype::Auto)]
+    /// What matrix products on the CPU read besides the weights. `auto` is the most exact that there is for the weights of the
+    /// model, `f32`; the others do not exist yet and are refused.
+    #[config(default = ActivationDtype::Auto, load_time)]
     pub activation_dtype: ActivationDtype,
+    /// What the matrices of the model are kept as on the CPU. `auto` is `stored`, as its files have them, or `f32` where weights
+    /// are made up. `f32` expands them while loading: it takes more memory and gives the same numbers.
+    #[config(default = WeightDtype::Auto, load_time)]
+    pub weight_dtype: WeightDtype,
     /// The folder that holds NVRTC and its builtins; the library path unless set.
     pub nvrtc_path: Option<PathBuf>,
     /// The CUDA driver library; the one on the library path unless set.

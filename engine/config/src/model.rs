@@ -20,8 +20,12 @@ pub struct Model {
     #[config(default = false)]
     pub check_weights: bool,
     /// The longest sequence, in tokens; the model's own context length unless set.
-    #[config(range = 1..)]
+    #[config(range = 1.., load_time)]
     pub context_length: Option<usize>,
+    /// Which matrix makes logits of the last layer's numbers. `auto` is what the model says: `tied` is the embedding, `own` a matrix
+    /// of its own.
+    #[config(default = OutputHead::Auto, load_time)]
+    pub output_head: OutputHead,
     /// Where fetched models are kept; a leading `~` is the home folder.
     #[config(default = "~/.cache/engine")]
     pub cache_dir: PathBuf,
@@ -46,6 +50,17 @@ pub struct Model {
     /// The branch, tag or commit of a model of the hub.
     #[config(default = "main")]
     pub revision: String,
+}
+
+/// A matrix that makes logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum OutputHead {
+    /// What the model says.
+    Auto,
+    /// The embedding.
+    Tied,
+    /// One of its own.
+    Own,
 }
 
 /// How a model path is read.

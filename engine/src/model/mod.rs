@@ -17,6 +17,6 @@ mod tensors;
 pub use architecture::{Architecture, AttentionBias, QueryKeyNorm};
 pub use config::{Experts, ModelConfig};
 pub use decoder::{Batch, Decoder};
-pub use plan::{Progress, WeightPlan};
+pub use plan::{Progress, WeightForm, WeightPlan};
 pub use rope::{Rope, RopeScaling};
 pub use tensors::Naming;

@@ -14,10 +14,20 @@ use crate::weights::{Tensor, Weights, dummy};
 pub struct WeightPlan<'a> {
     config: &'a ModelConfig,
     source: Source<'a>,
+    form: WeightForm,
     /// Who is told of progress, and the bytes there are.
     progress: Option<(Progress<'a>, usize)>,
     /// Bytes of the tensors that have been read.
     read: Cell<usize>,
+}
+
+/// What the matrices that tokens are multiplied with are kept as. The products are the same, bit by bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightForm {
+    /// As their file has them; made-up ones are single precision.
+    Stored,
+    /// In single precision.
+    Expanded,
 }
 
 /// Is told after each tensor how many bytes have been read, and how many there are.
@@ -86,7 +96,13 @@ impl<'a> WeightPlan<'a> {
     }
 
     fn new(config: &'a ModelConfig, source: Source<'a>) -> Self {
-        Self { config, source, progress: None, read: Cell::new(0) }
+        Self { config, source, form: WeightForm::Stored, progress: None, read: Cell::new(0) }
+    }
+
+    /// The same plan, whose matrices are kept in this form.
+    #[must_use]
+    pub fn with_form(self, form: WeightForm) -> Self {
+        Self { form, ..self }
     }
 
     /// The same plan, of whose execution `progress` is told.
@@ -114,18 +130,23 @@ impl<'a> WeightPlan<'a> {
         ModelTensor::all(self.config).into_iter().map(|part| self.loaded_bytes_of(part)).sum()
     }
 
-    /// Matrices that tokens are multiplied with stay as they are stored, everything else becomes single precision: norms, biases,
-    /// and the router, which is small.
+    /// Norms, biases and the router, which is small, become single precision whatever the form.
     fn loaded_bytes_of(&self, part: ModelTensor) -> usize {
         use LayerTensor::{Down, ExpertDown, ExpertGate, ExpertUp, Gate, Key, Output, Query, Up, Value};
         let is_matrix = matches!(
             part,
             ModelTensor::Embedding
                 | ModelTensor::Head
-                | ModelTensor::Layer(_, Query | Key | Value | Output | Gate | Up | Down)
-                | ModelTensor::Layer(_, ExpertGate(_) | ExpertUp(_) | ExpertDown(_))
+                | ModelTensor::Layer(
+                    _,
+                    Query | Key | Value | Output | Gate | Up | Down | ExpertGate(_) | ExpertUp(_) | ExpertDown(_)
+                )
         );
-        if is_matrix { self.stored_bytes(part) } else { self.elements(part) * size_of::<f32>() }
+        if is_matrix && self.form == WeightForm::Stored {
+            self.stored_bytes(part)
+        } else {
+            self.elements(part) * size_of::<f32>()
+        }
     }
 
     fn elements(&self, part: ModelTensor) -> usize {
@@ -188,7 +209,7 @@ impl<'a> WeightPlan<'a> {
         }
     }
 
-    /// The matrices `parts` one below another, as they are stored.
+    /// The matrices `parts` one below another.
     pub(super) fn matrix(&self, workers: &Workers, parts: &[ModelTensor]) -> Matrix {
         Matrix::stacked(parts.iter().map(|&part| match self.source {
             Source::Files(weights, naming) => {
@@ -196,7 +217,10 @@ impl<'a> WeightPlan<'a> {
                 let rows = part.shape(self.config).first().copied().unwrap_or(1);
                 let matrix = weights.matrix(tensor, rows, self.stored_row(naming, part));
                 self.tell_progress(part);
-                matrix
+                match self.form {
+                    WeightForm::Stored => matrix,
+                    WeightForm::Expanded => matrix.expanded(workers),
+                }
             }
             Source::Dummy => Matrix::floats(self.columns(part), self.load(workers, &[part])),
         }))
@@ -238,9 +262,8 @@ fn interleaved_row(row: usize, head_dim: usize) -> usize {
 
 /// Tensors some checkpoints carry although they follow from others.
 fn is_redundant(name: &str, config: &ModelConfig, naming: Naming) -> bool {
-    naming == Naming::Hub
-        && (name.ends_with(".rotary_emb.inv_freq")
-            || (config.tied_embeddings && name == ModelTensor::Head.stored(config, naming).name))
+    (naming == Naming::Hub && name.ends_with(".rotary_emb.inv_freq"))
+        || (config.tied_embeddings && name == ModelTensor::Head.stored(config, naming).name)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::baseline::Entry;
 use super::document::Document;
 use crate::cli::Failure;
-use crate::launch;
+use crate::launch::{self, Opened};
 use crate::machine::Machine;
 
 const LIST: &str = include_str!("../../probe/built.toml");
@@ -119,11 +119,9 @@ fn document(argv: &[String], processor: &Processor, root: &Path) -> Document {
 
 fn build(argv: impl IntoIterator<Item = String>, processor: &Processor) -> Result<Built, Failure> {
     let facts = Facts::for_test().with_cpus(processor.cpus);
-    let context = Settings::loader().args(argv).facts(facts).load()?;
-    let view = context.view();
-    let checkpoint = launch::open_checkpoint(&view)?;
+    let Opened { context, checkpoint } = launch::open(&Settings::loader().args(argv).facts(facts), None)?;
     let machine = Machine { isa: Isa::scalar(), memory: processor.memory_mib.map(|mib| mib << 20) };
-    Ok(launch::build_runner(&view, &checkpoint, machine)?.built())
+    Ok(launch::build_runner(&context.view(), &checkpoint, machine)?.built())
 }
 
 fn values(built: &Built, processor: &Processor) -> BTreeMap<String, Value> {

@@ -93,6 +93,14 @@ impl Matrix {
         all
     }
 
+    /// The same numbers in single precision, with which products have the same bits.
+    #[must_use]
+    pub fn expanded(&self, workers: &Workers) -> Self {
+        let mut numbers = vec![0.0; self.rows() * self.columns];
+        workers.for_each_row(&mut numbers, self.columns, |row, out| self.expand_row(workers.isa(), row, out));
+        Self::floats(self.columns, numbers)
+    }
+
     /// The elements of a row.
     #[must_use]
     pub fn columns(&self) -> usize {
@@ -229,6 +237,7 @@ mod tests {
         let matrix = Matrix::stacked(parts);
         assert_eq!((matrix.rows(), matrix.columns()), (want.len() / columns, columns));
         for workers in workers_of_every_kind() {
+            assert_eq!(matrix.expanded(&workers).bytes(), size_of_val(want.as_slice()));
             let mut row = vec![0.0; columns];
             for index in 0..matrix.rows() {
                 matrix.expand_row(workers.isa(), index, &mut row);
