@@ -178,13 +178,15 @@ fn right_tokens(logits: &[f32], settings: &Settings) -> Vec<i32> {
 /// The number of `0.0..1.0` for a seed and a position: number `position` of the `SplitMix64` generator that starts at the
 /// first number of the generator of the seed.
 fn unit_at(seed: u64, position: u64) -> f64 {
-    let number = |seed: u64, place: u64| {
-        let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(place + 1));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
     (number(number(seed, 0), position) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Number `place` of the `SplitMix64` generator that starts at `seed`.
+fn number(seed: u64, place: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(place + 1));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// Logits with penalties and masks.
@@ -325,5 +327,38 @@ impl ShapeLogitsProblem {
     pub fn gaps_are_intact(&self, found: &[f64]) -> bool {
         let mut gaps = found.chunks_exact(self.stride).flat_map(|row| &row[self.vocabulary..]);
         gaps.all(|&value| value.to_bits() == f64::from(BETWEEN).to_bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_published_generator() {
+        let first: Vec<u64> = (0..3).map(|place| number(1_234_567, place)).collect();
+        assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    }
+
+    /// Weights 4, 3, 2 and 1 of ten: the cuts by number, share and likelihood, one after another.
+    #[test]
+    fn cuts_leave_what_they_say() {
+        let logits = [2.0_f32.ln(), 4.0_f32.ln(), 1.0_f32.ln(), 3.0_f32.ln()];
+        let all = Settings { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0, position: 0 };
+        let drawn = |settings: Settings| {
+            let mut tokens: Vec<i32> =
+                (0..400).flat_map(|position| right_tokens(&logits, &Settings { position, ..settings })).collect();
+            tokens.sort_unstable();
+            tokens.dedup();
+            tokens
+        };
+        assert_eq!(drawn(all), [0, 1, 2, 3]);
+        assert_eq!(drawn(Settings { top_k: 3, ..all }), [0, 1, 3]);
+        assert_eq!(drawn(Settings { top_p: 0.69, ..all }), [1, 3]);
+        assert_eq!(drawn(Settings { top_p: 0.71, ..all }), [0, 1, 3]);
+        // Of the three likeliest, whose weights are nine, two have more than 0.7.
+        assert_eq!(drawn(Settings { top_p: 0.71, top_k: 3, ..all }), [1, 3]);
+        assert_eq!(drawn(Settings { min_p: 0.6, ..all }), [1, 3]);
+        assert_eq!(drawn(Settings { temperature: 0.0, ..all }), [1]);
     }
 }

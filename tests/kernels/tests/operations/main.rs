@@ -2,6 +2,7 @@
 
 mod argmax;
 mod elementwise;
+mod experts;
 mod gather;
 mod norm;
 mod pages;
