@@ -1,16 +1,18 @@
-// Attention of one query token per request over a paged KV pool, with the context split across blocks.
+// Attention of one query token per request over a paged KV pool, with the context split across blocks. For few query
+// heads per key head; paged_decode_attention_tensor.cu is for many.
 //
-// A block takes one request, one group of query heads that share a key head, and one run of SPLIT_TOKENS tokens. Where
-// a request spans several splits, each leaves a partial result and merge_decode_splits joins them in split order, so
+// A block takes one request, the query heads that share a key head, and one run of SPLIT_TOKENS tokens. Where a request
+// spans several splits, each leaves a partial result and merge_decode_splits.cu joins them in split order, so
 // the sum does not depend on scheduling. The split length is fixed at compile time, not chosen from the batch: a
 // request's result is then bit-identical whatever it is batched with.
 //
 // Set by the host beside the sizes of attention.cuh, HEAD_DIM being 32, 64, 128 or 256:
-//   HEADS          query heads a block handles, all of one key head
 //   SPLIT_TOKENS   tokens a block covers
 #include "attention.cuh"
 
 enum : int {
+  // A block handles the heads of a group.
+  HEADS = GROUP,
   WARPS = 4,
   THREADS = WARPS * 32,
   // A lane holds eight elements of a head, one 16-byte load.
@@ -105,7 +107,7 @@ DEVICE void join_lanes(Running &running) {
 // softcap         with SOFTCAP, what the absolute value of a score stays below
 // split_output, split_lse   [requests, QUERY_HEADS, splits, HEAD_DIM] and [.., splits]; used when splits > 1
 //
-// Grid (requests, QUERY_HEADS / HEADS, splits).
+// Grid (requests, KV_HEADS, splits).
 extern "C" __global__ void __launch_bounds__(THREADS)
 paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, const i32 *block_table,
                        const i32 *slots, const i32 *context, bf16 *output, float *lse, float *split_output,
@@ -210,26 +212,4 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
       if (d == 0) split_lse[part] = denominator;
     }
   }
-}
-
-// Joins the splits of every row, in split order. Grid (requests * QUERY_HEADS), block HEAD_DIM.
-extern "C" __global__ void __launch_bounds__(HEAD_DIM)
-merge_decode_splits(const float *split_output, const float *split_lse, bf16 *output, float *lse, const float *sinks,
-                    i32 splits) {
-  const i64 row = blockIdx.x;
-  const i32 d = threadIdx.x;
-  const float *parts = split_lse + row * splits;
-  float max = -infinity();
-  for (i32 split = 0; split < splits; split++) max = fmaxf(max, parts[split]);
-  const float reference = finite_reference(max);
-  float sum = 0.0f, value = 0.0f;
-  for (i32 split = 0; split < splits; split++) {
-    const float weight = exp2_approx((parts[split] - reference) * LOG2_E);
-    sum += weight;
-    value = fmaf(weight, split_output[(row * splits + split) * HEAD_DIM + d], value);
-  }
-  const bool empty = max == -infinity();
-  const float sink = sink_weight(sinks, row % QUERY_HEADS, max * LOG2_E);
-  output[row * HEAD_DIM + d] = to_bf16(empty ? 0.0f : value / (sum + sink));
-  if (d == 0) lse[row] = empty ? -infinity() : max + LN_2 * log2_approx(sum);
 }

@@ -1,4 +1,7 @@
 //! Paged decode attention: one query token per request against its pages of the KV pool.
+//!
+//! There are two kernels, and the shape decides which is used: tensor cores where four or more query heads share a key
+//! head, or where the other kernel is not made for the heads.
 
 use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 
@@ -11,7 +14,7 @@ use super::nvrtc::{KernelSource, Program};
 /// The sizes that the kernel is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeAttentionShape {
-    /// Elements of a head: 32, 64, 128 or 256.
+    /// Elements of a head: a multiple of 16 up to 256.
     pub head_dim: usize,
     /// Query heads of the model.
     pub query_heads: usize,
@@ -23,11 +26,21 @@ pub struct DecodeAttentionShape {
     pub split_tokens: usize,
 }
 
-/// More heads per block read keys and values less often, and need more registers: eight is what fits without spills.
-const MAX_HEADS_PER_BLOCK: usize = 8;
+/// Query heads per key head from which on the kernel of tensor cores is used: they pad them to sixteen.
+const TENSOR_GROUP: usize = 4;
+/// Query heads that a block of tensor cores takes.
+const ROWS: usize = 16;
 /// The driver's limit on the second and third dimension of a grid.
 const MAX_GRID_YZ: usize = 65_535;
-const THREADS: u32 = 128;
+
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Blocks {
+    /// The second dimension of the grid.
+    of_heads: usize,
+    threads: usize,
+    shared_bytes: usize,
+}
 
 impl DecodeAttentionShape {
     /// Says what is wrong with a shape that the kernel does not support.
@@ -35,8 +48,8 @@ impl DecodeAttentionShape {
         require_supported(
             "head_dim",
             self.head_dim,
-            matches!(self.head_dim, 32 | 64 | 128 | 256),
-            "32, 64, 128 and 256",
+            self.head_dim.is_multiple_of(16) && (16..=256).contains(&self.head_dim),
+            "multiples of 16 from 16 to 256",
         )?;
         self.kv().check()?;
         check_query_heads(self.query_heads, self.kv_heads)?;
@@ -60,10 +73,23 @@ impl DecodeAttentionShape {
         max_context.div_ceil(self.split_tokens).max(1)
     }
 
-    /// Query heads that one block handles: all of one key head, or as large a part of them as fits.
-    fn heads_per_block(&self) -> usize {
-        let group = self.query_heads / self.kv_heads;
-        (1..=MAX_HEADS_PER_BLOCK).rev().find(|heads| group.is_multiple_of(*heads)).unwrap_or(1)
+    /// Whether the kernel of tensor cores is the one for this shape.
+    fn uses_tensor_cores(&self) -> bool {
+        self.query_heads / self.kv_heads >= TENSOR_GROUP || !matches!(self.head_dim, 32 | 64 | 128 | 256)
+    }
+
+    fn blocks(&self) -> Blocks {
+        if !self.uses_tensor_cores() {
+            return Blocks { of_heads: self.kv_heads, threads: 128, shared_bytes: 0 };
+        }
+        let warps = if self.head_dim > 128 { 2 } else { 4 };
+        let (keys, stages) = (warps * ROWS, if self.head_dim > 64 { 2 } else { 4 });
+        let of_heads = self.kv_heads * (self.query_heads / self.kv_heads).div_ceil(ROWS);
+        // The kernel's `Shared`: stages of keys and values, queries, where keys are, and a maximum and a sum per row.
+        let elements = 2 * stages * keys * self.head_dim + ROWS * self.head_dim;
+        let shared_bytes =
+            elements * size_of::<u16>() + stages * keys * size_of::<i64>() + 2 * warps * ROWS * size_of::<f32>();
+        Blocks { of_heads, threads: 32 * warps, shared_bytes }
     }
 }
 
@@ -138,29 +164,47 @@ pub struct DecodeAttention {
 }
 
 impl DecodeAttention {
-    /// The kernel's source.
-    pub const SOURCE: KernelSource =
+    /// The source of the kernel that uses no tensor cores.
+    pub const PLAIN_SOURCE: KernelSource =
         KernelSource::embedded("paged_decode_attention.cu", include_str!("../../cu/paged_decode_attention.cu"));
+
+    /// The source of the kernel that uses tensor cores.
+    pub const TENSOR_SOURCE: KernelSource = KernelSource::embedded(
+        "paged_decode_attention_tensor.cu",
+        include_str!("../../cu/paged_decode_attention_tensor.cu"),
+    );
+
+    /// The source of the kernel that joins the splits of a context.
+    pub const MERGE_SOURCE: KernelSource =
+        KernelSource::embedded("merge_decode_splits.cu", include_str!("../../cu/merge_decode_splits.cu"));
+
+    /// The source that a shape is served by.
+    #[must_use]
+    pub fn source(shape: &DecodeAttentionShape) -> KernelSource {
+        if shape.kv_heads > 0 && shape.uses_tensor_cores() { Self::TENSOR_SOURCE } else { Self::PLAIN_SOURCE }
+    }
 
     /// Compiles the kernel for a shape and rules.
     pub fn compile(device: &CudaDevice, shape: DecodeAttentionShape, rules: AttentionRules) -> Result<Self, CudaError> {
-        Self::compile_source(device, shape, rules, Self::SOURCE)
+        Self::compile_sources(device, shape, rules, Self::source(&shape), Self::MERGE_SOURCE)
     }
 
-    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
-    pub fn compile_source(
+    /// Compiles other texts of the kernel and of the merge, such as deliberately broken ones in a test of the checks.
+    pub fn compile_sources(
         device: &CudaDevice,
         shape: DecodeAttentionShape,
         rules: AttentionRules,
         source: KernelSource,
+        merge: KernelSource,
     ) -> Result<Self, CudaError> {
         let module = device.load(&Self::program(shape, rules, source)?)?;
+        let merge = device.load(&Self::program(shape, rules, merge)?)?;
         Ok(Self {
             shape,
             rules,
-            attention: module.function("paged_decode_attention")?,
-            merge: module.function("merge_decode_splits")?,
-            log: module.log,
+            attention: module.function_with_shared("paged_decode_attention", shape.blocks().shared_bytes as u32)?,
+            merge: merge.function("merge_decode_splits")?,
+            log: module.log + &merge.log,
         })
     }
 
@@ -177,9 +221,9 @@ impl DecodeAttention {
             ("HEAD_DIM", shape.head_dim),
             ("QUERY_HEADS", shape.query_heads),
             ("KV_HEADS", shape.kv_heads),
-            ("HEADS", shape.heads_per_block()),
             ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
             ("SPLIT_TOKENS", shape.split_tokens),
+            ("SHARED_BYTES", shape.blocks().shared_bytes),
         ]);
         Ok(Program { source, defines })
     }
@@ -216,7 +260,7 @@ impl CudaDevice {
         let strides = layout.strides();
         let (nowhere, softcap) = (0_u64, kernel.rules.softcap_argument());
         let (table_width, split_count) = (args.table_width as i32, splits as i32);
-        let blocks_of_heads = shape.query_heads / shape.heads_per_block();
+        let blocks = shape.blocks();
         let mut launch = self.launch_builder(&kernel.attention);
         launch
             .arg(&args.query)
@@ -244,9 +288,9 @@ impl CudaDevice {
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe {
             launch.launch(LaunchConfig {
-                grid_dim: (requests as u32, blocks_of_heads as u32, splits as u32),
-                block_dim: (THREADS, 1, 1),
-                shared_mem_bytes: 0,
+                grid_dim: (requests as u32, blocks.of_heads as u32, splits as u32),
+                block_dim: (blocks.threads as u32, 1, 1),
+                shared_mem_bytes: blocks.shared_bytes as u32,
             })
         }
         .during("launching decode attention")?;
@@ -313,7 +357,10 @@ mod tests {
     fn unsupported_shapes_say_what_is_supported() {
         GOOD.check().unwrap();
         let bad = [
-            (DecodeAttentionShape { head_dim: 80, ..GOOD }, "head_dim is 80; supported: 32, 64, 128 and 256"),
+            (
+                DecodeAttentionShape { head_dim: 72, ..GOOD },
+                "head_dim is 72; supported: multiples of 16 from 16 to 256",
+            ),
             (DecodeAttentionShape { kv_heads: 0, ..GOOD }, "kv_heads is 0; supported: one head or more"),
             (
                 DecodeAttentionShape { query_heads: 12, ..GOOD },
@@ -328,10 +375,22 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_the_largest_part_of_a_group_that_fits() {
-        for (query_heads, heads) in [(8, 1), (32, 4), (56, 7), (64, 8), (128, 8), (88, 1), (96, 6)] {
-            let shape = DecodeAttentionShape { query_heads, ..GOOD };
-            assert_eq!(shape.heads_per_block(), heads, "{query_heads} query heads");
+    fn tensor_cores_serve_groups_of_four_and_odd_heads() {
+        for (head_dim, query_heads, tensor, of_heads) in
+            [(128, 8, false, 8), (128, 24, false, 8), (80, 8, true, 8), (128, 32, true, 8), (64, 136, true, 16)]
+        {
+            let shape = DecodeAttentionShape { head_dim, query_heads, ..GOOD };
+            assert_eq!(shape.uses_tensor_cores(), tensor, "{shape:?}");
+            assert_eq!(shape.blocks().of_heads, of_heads, "{shape:?}");
+        }
+    }
+
+    /// What a block of the smallest supported devices may have, twice: two blocks fit a multiprocessor of most.
+    #[test]
+    fn shared_memory_fits_the_devices() {
+        for head_dim in (16..=256).step_by(16) {
+            let bytes = DecodeAttentionShape { head_dim, ..GOOD }.blocks().shared_bytes;
+            assert!(bytes <= 80 << 10, "{head_dim}: {bytes}");
         }
     }
 }

@@ -6,6 +6,8 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ptx_emu::Stats;
+
 use crate::code::{Answer, Code};
 use crate::context::Context;
 
@@ -28,8 +30,8 @@ pub(crate) struct Driver {
     pub(crate) report: String,
     /// Kernels launched from now on run their warps in an order that follows from this.
     pub(crate) schedule: Option<u64>,
-    /// Passes over shared memory that bank conflicts cost the last kernel.
-    pub(crate) bank_conflicts: u64,
+    /// What the last kernel that succeeded did.
+    pub(crate) stats: Option<Stats>,
 }
 
 impl Driver {
@@ -41,7 +43,7 @@ impl Driver {
             generation: 0,
             report: String::new(),
             schedule: None,
-            bank_conflicts: 0,
+            stats: None,
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn launch(
     let outcome = ptx_emu::launch(module, &function.name, &config, &buffer, memory, &options);
     match outcome {
         Ok(stats) => {
-            driver.bank_conflicts = stats.bank_conflict_passes;
+            driver.stats = Some(stats);
             Ok(())
         }
         Err(LaunchError::Fault(fault)) => {

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = CudaDevice::open(&options)?;
     println!("{} ({:?})", device.name()?, device.target());
     let start = Instant::now();
-    for head_dim in [32, 64, 128, 256] {
+    for head_dim in (16..=256).step_by(16) {
         for case in cases::attention(head_dim) {
             case.check(&device);
         }

@@ -140,7 +140,8 @@ pub(crate) fn assert_near(comparison: &Comparison) {
 pub fn attention(head_dim: usize) -> Vec<AttentionCase> {
     let (page_sizes, groups): (&[usize], &[usize]) = match head_dim {
         64 | 128 => (&[1, 16, 64], &[1, 4, 8]),
-        _ => (&[16], &[1, 4]),
+        32 | 256 => (&[16], &[1, 3, 4, 20]),
+        _ => (&[16], &[1, 5]),
     };
     let mut cases = Vec::new();
     for &page_size in page_sizes {
@@ -195,7 +196,7 @@ pub fn attention_with_rules() -> Vec<AttentionCase> {
         .map(|(index, rules)| AttentionCase {
             shape: DecodeAttentionShape {
                 head_dim: 64,
-                query_heads: 6,
+                query_heads: [6, 14][index / 4 % 2],
                 kv_heads: 2,
                 page_size: 16,
                 split_tokens: [64, 1024][index % 2],
@@ -232,8 +233,8 @@ pub fn random_attention(seed: u64) -> AttentionCase {
     let mut one_of = |choices: &[usize]| choices[noise.below(choices.len())];
     let kv_heads = one_of(&[1, 2, 3]);
     let shape = DecodeAttentionShape {
-        head_dim: one_of(&[32, 64, 128, 256]),
-        query_heads: kv_heads * one_of(&[1, 2, 3, 5, 6, 7, 11, 16]),
+        head_dim: one_of(&[16, 32, 64, 80, 96, 128, 192, 256]),
+        query_heads: kv_heads * one_of(&[1, 2, 3, 5, 7, 11, 16, 33]),
         kv_heads,
         page_size: one_of(&[1, 2, 8, 16, 32, 128]),
         split_tokens: one_of(&[1, 7, 32, 37, 100, 256, 4096]),

@@ -57,9 +57,23 @@ impl Emulator {
     /// If the library is another one.
     #[must_use]
     pub fn bank_conflicts(&self) -> u64 {
+        self.count("cuda_emu_bank_conflicts")
+    }
+
+    /// Bytes that the last kernel read from global memory.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    #[must_use]
+    pub fn global_load_bytes(&self) -> u64 {
+        self.count("cuda_emu_global_load_bytes")
+    }
+
+    fn count(&self, name: &str) -> u64 {
         type Count = extern "C" fn() -> u64;
-        // SAFETY: that is the function's type.
-        let count = unsafe { self.0.get::<Count>("cuda_emu_bank_conflicts") };
-        count.expect("the emulator counts bank conflicts")()
+        // SAFETY: that is the type of the emulator's counters.
+        let count = unsafe { self.0.get::<Count>(name) };
+        count.expect("the emulator counts")()
     }
 }

@@ -32,6 +32,13 @@ fn heads_of_256_elements() {
 }
 
 #[test]
+fn heads_of_other_sizes() {
+    check(16);
+    check(80);
+    check(96);
+}
+
+#[test]
 fn windows_capped_scores_and_sinks() {
     let device = device();
     for case in cases::attention_with_rules() {

@@ -13,10 +13,22 @@ const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
 fn programs() -> Vec<Program> {
     let none = AttentionRules::default();
     let all = AttentionRules { window: Some(4096), softcap: Some(50.0), sinks: true };
-    let attention = [(64, 1, none), (128, 4, none), (128, 8, all), (256, 4, all)].map(|(head_dim, group, rules)| {
+    let attention = [
+        (32, 1, none),
+        (64, 3, all),
+        (128, 2, none),
+        (256, 3, all),
+        (16, 2, all),
+        (64, 4, none),
+        (80, 1, all),
+        (128, 4, none),
+        (128, 8, all),
+        (256, 4, all),
+    ]
+    .map(|(head_dim, group, rules)| {
         let shape =
             DecodeAttentionShape { head_dim, query_heads: 4 * group, kv_heads: 4, page_size: 16, split_tokens: 256 };
-        DecodeAttention::program(shape, rules, DecodeAttention::SOURCE).unwrap()
+        DecodeAttention::program(shape, rules, DecodeAttention::source(&shape)).unwrap()
     });
     let prefill = [
         (16, 2, all),

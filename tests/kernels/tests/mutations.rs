@@ -25,15 +25,22 @@ fn run_product(source: KernelSource) -> Result<bool, CudaError> {
 }
 
 fn run_attention(source: KernelSource) -> Result<bool, CudaError> {
-    run_attention_with(AttentionRules::default(), source)
+    run_attention_with(ATTENTION, AttentionRules::default(), source)
 }
 
-fn run_attention_with(rules: AttentionRules, source: KernelSource) -> Result<bool, CudaError> {
+fn run_attention_with(
+    shape: DecodeAttentionShape,
+    rules: AttentionRules,
+    source: KernelSource,
+) -> Result<bool, CudaError> {
     let device = device();
-    let kernel = DecodeAttention::compile_source(&device, ATTENTION, rules, source)?;
+    let merge = DecodeAttention::MERGE_SOURCE;
+    let (source, merge) =
+        if source.name == merge.name { (DecodeAttention::source(&shape), source) } else { (source, merge) };
+    let kernel = DecodeAttention::compile_sources(&device, shape, rules, source, merge)?;
     // Split and merged, and not.
     for contexts in [[Some(16), Some(100), Some(1)], [Some(16), Some(50), Some(1)]] {
-        let problem = DecodeProblem::random(ATTENTION, rules, &contexts, PoolOrder::TokenMajor, 32);
+        let problem = DecodeProblem::random(shape, rules, &contexts, PoolOrder::TokenMajor, 32);
         let found = problem.run(&device, &kernel)?;
         if !problem.compare(&found).iter().all(Comparison::holds) {
             return Ok(false);
@@ -45,10 +52,10 @@ fn run_attention_with(rules: AttentionRules, source: KernelSource) -> Result<boo
 #[test]
 fn the_unbroken_kernels_pass_and_a_failure_ends_with_its_device() {
     let _alone = alone();
-    let broken = mutate(&DecodeAttention::SOURCE, "__syncthreads();", "");
+    let broken = mutate(&DecodeAttention::PLAIN_SOURCE, "__syncthreads();", "");
     run_attention(broken).unwrap_err();
     assert!(run_product(GroupedGemm::SOURCE).unwrap());
-    assert!(run_attention(DecodeAttention::SOURCE).unwrap());
+    assert!(run_attention(DecodeAttention::PLAIN_SOURCE).unwrap());
 }
 
 #[test]
@@ -107,7 +114,7 @@ fn a_product_that_does_not_turn_its_chunks_has_bank_conflicts() {
 #[test]
 fn attention_without_its_barrier_races() {
     let _alone = alone();
-    let source = mutate(&DecodeAttention::SOURCE, "__syncthreads();", "");
+    let source = mutate(&DecodeAttention::PLAIN_SOURCE, "__syncthreads();", "");
     let outcome = run_attention(source.clone());
     assert_reported(outcome, &source, "read after write", &["warp_max", "warp_sum", "warp_value"]);
 }
@@ -115,7 +122,7 @@ fn attention_without_its_barrier_races() {
 #[test]
 fn attention_that_looks_one_token_too_far_leaves_its_pool() {
     let _alone = alone();
-    let source = mutate(&DecodeAttention::SOURCE, "visible[u] = token < end;", "visible[u] = token <= end;");
+    let source = mutate(&DecodeAttention::PLAIN_SOURCE, "visible[u] = token < end;", "visible[u] = token <= end;");
     let outcome = run_attention(source.clone());
     assert_reported(outcome, &source, "allocation", &["(keys + offset)", "(values + offset)"]);
 }
@@ -124,7 +131,7 @@ fn attention_that_looks_one_token_too_far_leaves_its_pool() {
 fn attention_with_a_page_index_off_by_one_leaves_its_pool() {
     let _alone = alone();
     let source = mutate(
-        &DecodeAttention::SOURCE,
+        &DecodeAttention::PLAIN_SOURCE,
         "token_offset(pages, token,",
         "token_offset(pages, token + (1 << PAGE_SHIFT),",
     );
@@ -136,7 +143,7 @@ fn attention_with_a_page_index_off_by_one_leaves_its_pool() {
 fn attention_that_takes_the_wrong_head_has_wrong_numbers() {
     let _alone = alone();
     let source = mutate(
-        &DecodeAttention::SOURCE,
+        &DecodeAttention::PLAIN_SOURCE,
         "(i64)(first_head / GROUP) * head_stride",
         "(i64)(first_head % KV_HEADS) * head_stride",
     );
@@ -147,19 +154,104 @@ fn attention_that_takes_the_wrong_head_has_wrong_numbers() {
 fn attention_that_breaks_its_rules_is_found_out() {
     let _alone = alone();
     let rules = AttentionRules { window: Some(60), softcap: Some(2.0), sinks: true };
-    assert!(run_attention_with(rules, DecodeAttention::SOURCE).unwrap());
+    assert!(run_attention_with(ATTENTION, rules, DecodeAttention::PLAIN_SOURCE).unwrap());
+    let (plain, merge) = (DecodeAttention::PLAIN_SOURCE, DecodeAttention::MERGE_SOURCE);
     let mutants = [
-        ("max(split * SPLIT_TOKENS, WINDOW ? length - WINDOW : 0)", "split * SPLIT_TOKENS"),
-        ("length - WINDOW : 0", "length - WINDOW + 1 : 0"),
-        ("length - WINDOW : 0", "length - WINDOW - 1 : 0"),
-        ("splits == 1 ? sink_weight(", "true ? sink_weight("),
-        ("splits == 1 ? sink_weight(sinks, first_head + h", "splits == 1 ? sink_weight(sinks, first_head"),
-        ("= sink_weight(sinks, row % QUERY_HEADS, max * LOG2_E)", "= 0.0f"),
-        ("row % QUERY_HEADS, max * LOG2_E", "row % QUERY_HEADS, max"),
-        ("finished_score(dot, softcap)", "dot"),
+        (&plain, "max(split * SPLIT_TOKENS, WINDOW ? length - WINDOW : 0)", "split * SPLIT_TOKENS"),
+        (&plain, "length - WINDOW : 0", "length - WINDOW + 1 : 0"),
+        (&plain, "length - WINDOW : 0", "length - WINDOW - 1 : 0"),
+        (&plain, "splits == 1 ? sink_weight(", "true ? sink_weight("),
+        (&plain, "splits == 1 ? sink_weight(sinks, first_head + h", "splits == 1 ? sink_weight(sinks, first_head"),
+        (&merge, "= sink_weight(sinks, row % QUERY_HEADS, max * LOG2_E)", "= 0.0f"),
+        (&merge, "row % QUERY_HEADS, max * LOG2_E", "row % QUERY_HEADS, max"),
+        (&plain, "finished_score(dot, softcap)", "dot"),
     ];
-    for (from, to) in mutants {
-        let outcome = run_attention_with(rules, mutate(&DecodeAttention::SOURCE, from, to));
+    for (source, from, to) in mutants {
+        let outcome = run_attention_with(ATTENTION, rules, mutate(source, from, to));
         assert!(!matches!(outcome, Ok(true)), "`{from}` as `{to}` gives right results");
     }
+}
+
+const TENSOR: DecodeAttentionShape =
+    DecodeAttentionShape { head_dim: 32, query_heads: 40, kv_heads: 2, page_size: 16, split_tokens: 350 };
+
+/// What to change in the kernel of tensor cores, into what, and words of the emulator's report, if there is one.
+const TENSOR_MUTANTS: &[(&str, &str, Option<&str>)] = &[
+    ("    __syncthreads();\n    start_copies(step", "    start_copies(step", Some("race")),
+    ("start_copies(step);\n\n  u32", "start_copies(step + 1);\n\n  u32", Some("shared")),
+    ("find_keys(step);\n  __syncthreads();", "find_keys(step);", Some("shared")),
+    ("// The results take the place of the stages.\n  __syncthreads();", "", Some("race")),
+    ("  __syncthreads();\n\n  for (i32 h", "\n  for (i32 h", Some("shared")),
+    ("wait_for_copies<STAGES - 2>();", "wait_for_copies<STAGES - 1>();", Some("is not waited for")),
+    ("start_copies(step + STAGES - 1);", "start_copies(step + STAGES);", Some("race")),
+    ("find_keys(step + STAGES);", "find_keys(step + STAGES - 1);", Some("write after read")),
+    ("find_keys(step + STAGES);", "", None),
+    ("key < end ?", "key <= end ?", Some("allocation")),
+    ("token_offset(pages, key,", "token_offset(pages, key + 1,", Some("allocation")),
+    ("kv_head * head_stride;", "0;", None),
+    ("lane % 4 * 2 + t % 2 < end", "lane % 4 * 2 + t % 2 <= end", None),
+    ("j * 8 + lane % 4 * 2 + t % 2", "lane % 4 * 2 + t % 2", None),
+    ("if (first_key >= end) continue;", "", None),
+    ("k * 2 + lane / 8 % 2)", "k * 2 + lane / 16)", None),
+    ("place(warp * 16 + lane % 8 +", "place(lane % 8 +", None),
+    ("place(warp * 16 + lane % 16, i", "place(lane % 16, i", None),
+    ("load_matrix_x4_transposed", "load_matrix_x4", None),
+    ("new_max, 2)", "new_max, 1)", None),
+    ("sum[half], 2)", "sum[half], 1)", None),
+    ("sum[half] *= keep;", "", None),
+    ("value[i][2 * half + 1] *= keep;", "", None),
+    ("sum_of_all = fmaf(weight[w],", "sum_of_all = fmaf(1.0f,", None),
+    ("const bool empty = max_of_all == -infinity();", "const bool empty = false;", None),
+    ("const bool exists = row < heads;", "const bool exists = true;", Some("allocation")),
+    ("min(GROUP - first_of_group, ROWS)", "ROWS", Some("allocation")),
+    ("WINDOW ? length - WINDOW : 0", "0", Some("allocation")),
+    ("WINDOW ? length - WINDOW : 0", "WINDOW ? length - WINDOW + 1 : 0", None),
+    ("min(length, (split + 1) * SPLIT_TOKENS)", "length", None),
+    ("slot < 0 ? 0 : context", "false ? 0 : context", Some("allocation")),
+    ("finished_score(score[j][t] * factor, softcap)", "score[j][t] * factor", None),
+    ("splits == 1 ? sink_weight", "true ? sink_weight", None),
+    ("first_of_group + h, max_of_all)", "h, max_of_all)", None),
+    ("LN_2 * (max_of_all", "(max_of_all", None),
+];
+
+#[test]
+fn every_mutant_of_attention_by_tensor_cores_is_found_out() {
+    let _alone = alone();
+    let emulator = Emulator::open();
+    let rules = AttentionRules { window: Some(400), softcap: Some(2.0), sinks: true };
+    // Both kinds of launch: merged, where every stage is filled more than once, and whole.
+    let run = |source: KernelSource| -> Result<bool, CudaError> {
+        let device = device();
+        let batches = [
+            (rules, [Some(480), Some(70), None, Some(0)]),
+            (AttentionRules { window: None, ..rules }, [Some(1), None, Some(0), Some(340)]),
+        ];
+        for (rules, contexts) in batches {
+            let merge = DecodeAttention::MERGE_SOURCE;
+            let kernel = DecodeAttention::compile_sources(&device, TENSOR, rules, source.clone(), merge)?;
+            let problem = DecodeProblem::random(TENSOR, rules, &contexts, PoolOrder::TokenMajor, 33);
+            let found = problem.run(&device, &kernel)?;
+            if !found.guards_intact || !problem.compare(&found).iter().all(Comparison::holds) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    assert!(run(DecodeAttention::TENSOR_SOURCE).unwrap());
+    let mut missed = Vec::new();
+    for &(from, to, words) in TENSOR_MUTANTS {
+        let outcome = run(mutate(&DecodeAttention::TENSOR_SOURCE, from, to));
+        let found_out = match (words, &outcome) {
+            (Some(words), Err(CudaError::Driver { .. })) => {
+                let report = emulator.report();
+                report.contains(words) && report.contains("paged_decode_attention_tensor.cu:")
+            }
+            (None, Ok(right)) => !right,
+            _ => false,
+        };
+        if !found_out {
+            missed.push(format!("`{from}` as `{to}`: {outcome:?} {}", emulator.report()));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
 }

@@ -1,6 +1,6 @@
 //! Prefill attention on the emulated device against double precision.
 
-use kernel_tests::{Emulator, cases, device};
+use kernel_tests::{cases, device};
 use kernels::cuda::check::{AttentionResult, PoolOrder, PrefillProblem, PrefillRequest};
 use kernels::cuda::{AttentionRules, CudaDevice, PrefillAttention, PrefillAttentionShape};
 
@@ -155,18 +155,5 @@ fn starts_that_make_no_sense_write_nothing_outside_the_results() {
     for starts in [[0, 40, 100], [-7, 40, 80], [80, 40, 0], [0, 1_000_000, 2_000_000], [i32::MIN, i32::MAX, i32::MIN]] {
         let found = run(&problem.clone().with_starts(&starts), &device);
         assert!(found.guards_intact, "{starts:?}");
-    }
-}
-
-#[test]
-fn no_shared_memory_access_waits_for_a_bank() {
-    let device = device();
-    let emulator = Emulator::open();
-    for head_dim in [16, 32, 48, 64, 80, 96, 112, 128, 144, 192, 256] {
-        let shape = PrefillAttentionShape { head_dim, ..SHAPE };
-        let kernel = PrefillAttention::compile(&device, shape, RULES).unwrap();
-        let problem = PrefillProblem::random(shape, RULES, &[request(30, 150)], 0, PoolOrder::TokenMajor, 7);
-        problem.run(&device, &kernel).unwrap();
-        assert_eq!(emulator.bank_conflicts(), 0, "heads of {head_dim}");
     }
 }

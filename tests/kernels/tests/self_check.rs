@@ -31,7 +31,7 @@ fn right_kernels_pass_and_the_report_says_so() {
 #[test]
 fn a_shape_without_a_kernel_is_an_error() {
     let mut shapes = SHAPES;
-    shapes.attention.head_dim = 96;
+    shapes.attention.head_dim = 72;
     let error = self_check(&options(), &shapes).unwrap_err();
     assert!(matches!(error, CudaError::Unsupported { what: "head_dim", .. }), "{error}");
 }

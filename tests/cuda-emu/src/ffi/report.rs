@@ -34,5 +34,11 @@ extern "C" fn cuda_emu_set_schedule(seed: u64) {
 /// Passes over shared memory that bank conflicts cost the last kernel that succeeded, beyond those that it needs.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_bank_conflicts() -> u64 {
-    driver().bank_conflicts
+    driver().stats.map_or(0, |stats| stats.bank_conflict_passes)
+}
+
+/// Bytes that the last kernel that succeeded read from global memory.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_global_load_bytes() -> u64 {
+    driver().stats.map_or(0, |stats| stats.global_load_bytes)
 }

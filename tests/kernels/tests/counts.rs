@@ -1,0 +1,54 @@
+//! What the attention kernels do, counted. In a process of its own, one test at a time: the counters are the emulator's
+//! and show the last kernel of all.
+
+use kernel_tests::mutation::alone;
+use kernel_tests::{Emulator, device};
+use kernels::cuda::check::{DecodeProblem, PoolOrder, PrefillProblem, PrefillRequest};
+use kernels::cuda::{AttentionRules, DecodeAttention, DecodeAttentionShape, PrefillAttention, PrefillAttentionShape};
+
+#[test]
+fn no_access_of_prefill_to_shared_memory_waits_for_a_bank() {
+    let _alone = alone();
+    let device = device();
+    let emulator = Emulator::open();
+    for head_dim in [16, 32, 48, 64, 80, 96, 112, 128, 144, 192, 256] {
+        let shape = PrefillAttentionShape { head_dim, query_heads: 6, kv_heads: 2, page_size: 16 };
+        let kernel = PrefillAttention::compile(&device, shape, AttentionRules::default()).unwrap();
+        let problem = PrefillProblem::random(
+            shape,
+            AttentionRules::default(),
+            &[PrefillRequest { tokens: 30, context: Some(150) }],
+            0,
+            PoolOrder::TokenMajor,
+            7,
+        );
+        problem.run(&device, &kernel).unwrap();
+        assert_eq!(emulator.bank_conflicts(), 0, "heads of {head_dim}");
+    }
+}
+
+/// What the kernel of tensor cores is for: it reads little beside every visible key and value once, and no access to
+/// shared memory waits for a bank.
+#[test]
+fn decode_by_tensor_cores_reads_keys_and_values_once_and_no_bank_twice() {
+    const CONTEXTS: [usize; 3] = [700, 64, 333];
+    let _alone = alone();
+    let device = device();
+    let emulator = Emulator::open();
+    for (head_dim, query_heads) in [(64, 8), (80, 8), (128, 8), (128, 32), (256, 8)] {
+        let shape = DecodeAttentionShape { head_dim, query_heads, kv_heads: 2, page_size: 16, split_tokens: 1024 };
+        for window in [None, Some(400)] {
+            let rules = AttentionRules { window, ..AttentionRules::default() };
+            let kernel = DecodeAttention::compile(&device, shape, rules).unwrap();
+            let problem = DecodeProblem::random(shape, rules, &CONTEXTS.map(Some), PoolOrder::TokenMajor, 8);
+            problem.run(&device, &kernel).unwrap();
+            assert_eq!(emulator.bank_conflicts(), 0, "{shape:?}");
+            let tokens: usize = CONTEXTS.iter().map(|&length| window.map_or(length, |window| length.min(window))).sum();
+            let keys_and_values = tokens * 2 * head_dim * 2 * 2;
+            let queries = CONTEXTS.len() * query_heads * head_dim * 2;
+            let (read, least) = (emulator.global_load_bytes(), (keys_and_values + queries) as u64);
+            println!("heads of {head_dim}, {query_heads} of them, window {window:?}: {read} bytes, at least {least}");
+            assert!(read >= least && read * 100 <= least * 105, "{shape:?}: {read} bytes, at least {least}");
+        }
+    }
+}
