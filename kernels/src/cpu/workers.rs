@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
@@ -9,9 +10,12 @@ use super::Isa;
 
 /// A pool of threads together with the instruction set they use.
 ///
-/// Each engine owns one; two pools in one process do not share threads.
+/// Each engine owns one; two pools in one process do not share threads. Callers who share one take turns.
 pub struct Workers {
     pool: rayon::ThreadPool,
+    /// Whose work the threads do. A thread that waits for a part of one work could otherwise begin to wait for another work,
+    /// which waits for that part.
+    turn: Mutex<()>,
     isa: Isa,
 }
 
@@ -64,7 +68,7 @@ impl Workers {
             .thread_name(|index| format!("kernel-{index}"))
             .build()
             .map_err(|source| WorkersError { threads, source })?;
-        Ok(Self { pool, isa })
+        Ok(Self { pool, turn: Mutex::new(()), isa })
     }
 
     /// The number of threads.
@@ -81,7 +85,15 @@ impl Workers {
 
     /// Runs `work` on one of the threads; the operations inside then start without a hand-over.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let _turn = self.turn();
         self.pool.install(work)
+    }
+
+    /// Waits until no other caller's work is under way. Work that is under way goes on: it has its turn.
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let is_outside = self.pool.current_thread_index().is_none();
+        // There is nothing behind it that a panic could leave half done.
+        is_outside.then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// As [`Workers::run`], and the other threads stay awake for the operations inside until `work` is done.
@@ -93,10 +105,11 @@ impl Workers {
             return self.run(work);
         }
         let (is_done, runner) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
+        let _turn = self.turn();
         self.pool.in_place_scope(|scope| {
             scope.spawn_broadcast(|_, context| await_work(context.index(), &runner, &is_done));
             let _done = SetOnDrop(&is_done);
-            self.run(|| {
+            self.pool.install(|| {
                 runner.store(self.pool.current_thread_index().unwrap_or(usize::MAX), Ordering::Relaxed);
                 work()
             })
@@ -156,6 +169,25 @@ mod tests {
             }
             assert_eq!(workers.run(|| workers.run_awake(|| many_operations(&workers, 20))), 240);
             assert_eq!(workers.run_awake(|| workers.run_awake(|| many_operations(&workers, 20))), 240);
+        }
+    }
+
+    #[test]
+    fn callers_who_share_threads_do_not_wait_for_each_other_in_a_circle() {
+        for threads in [2, 3] {
+            let workers = workers(threads);
+            std::thread::scope(|scope| {
+                for caller in 0..4 {
+                    let workers = &workers;
+                    scope.spawn(move || {
+                        for _ in 0..500 {
+                            let work = || many_operations(workers, 20);
+                            let rows = if caller == 0 { workers.run(work) } else { workers.run_awake(work) };
+                            assert_eq!(rows, 240);
+                        }
+                    });
+                }
+            });
         }
     }
 
