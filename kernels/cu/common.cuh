@@ -8,6 +8,7 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef int i32;
 typedef long long i64;
+typedef unsigned long long u64;
 
 // bf16 values are held as their bits.
 typedef u16 bf16;

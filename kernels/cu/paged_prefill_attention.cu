@@ -7,6 +7,7 @@
 // what it is batched with nor on the chunk it came in.
 //
 // Set by the host beside the sizes of attention.cuh:
+//   TREE           1 if a request's query tokens are a tree, of which each sees what its mask says
 //   SHARED_BYTES   size of Shared
 #include "attention.cuh"
 
@@ -89,13 +90,15 @@ DEVICE bool find_tile(Tile &tile, i32 &tiles, const i32 *query_starts, i32 reque
 // output          [tokens, QUERY_HEADS, HEAD_DIM]
 // lse             [tokens, QUERY_HEADS], natural logarithm of the softmax denominator without a sink; may be null
 // sinks           [QUERY_HEADS], with SINKS
+// tree            [tokens], with TREE: bit i is set where a token sees the i-th query token of its request. Every token
+//                 sees all that is before the query tokens, and none sees a query token past the 64th
 // softcap         with SOFTCAP, what the absolute value of a score stays below
 //
 // Grid (tokens * GROUP / ROWS + requests + 1, KV_HEADS): never fewer tiles than there may be, and a block to spare.
 extern "C" __global__ void __launch_bounds__(THREADS)
 paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values, const i32 *block_table,
                         const i32 *slots, const i32 *query_starts, const i32 *context, bf16 *output, float *lse,
-                        const float *sinks, i64 query_stride, i64 page_stride, i64 token_stride, i64 head_stride,
+                        const float *sinks, const u64 *tree, i64 query_stride, i64 page_stride, i64 token_stride, i64 head_stride,
                         i32 table_width, i32 requests, i32 tokens, float scale, float softcap) {
   extern __shared__ __align__(16) unsigned char memory[];
   Shared &shared = *(Shared *)memory;
@@ -123,8 +126,10 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
   const i32 slot = slots[tile.request];
   const i32 first_position = (slot < 0 ? 0 : context[tile.request]) - tile.tokens;
   const i32 rows = tile.tokens * GROUP;
-  // Where the token of a row stands in its context; rows past the last are as good as that.
-  const auto position = [&](i32 row) { return first_position + min(row, rows - 1) / GROUP; };
+  // Where the last token that a row may see stands in its context; rows past the last are as good as that.
+  const auto position = [&](i32 row) {
+    return first_position + (TREE ? tile.tokens - 1 : min(row, rows - 1) / GROUP);
+  };
 
   // The keys that the block's rows see, and the steps that have them.
   const i32 end_key = position(tile.first_row + ROWS - 1) + 1;
@@ -181,6 +186,13 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
 #pragma unroll
   for (int half = 0; half < 2; half++) visible_end[half] = position(warp_row + half * 8 + lane / 4) + 1;
 
+  u64 seen[2] = {0, 0};
+#pragma unroll
+  for (int half = 0; half < 2 && TREE; half++) {
+    const i32 row = warp_row + half * 8 + lane / 4;
+    if (row < rows) seen[half] = tree[tile.start + row / GROUP];
+  }
+
   const float factor = score_factor(scale, softcap);
   float max[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
   float value[HEAD_DIM / 8][4];
@@ -236,14 +248,17 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
     }
 
     const bool all_visible =
-        first_key + KEYS <= first_visible_end && (!WINDOW || first_key >= last_visible_end - WINDOW);
+        first_key + KEYS <= (TREE ? first_position : first_visible_end) &&
+        (!WINDOW || first_key >= last_visible_end - WINDOW);
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
       for (int t = 0; t < 4; t++) {
         score[j][t] = finished_score(score[j][t] * factor, softcap);
         const i32 key = first_key + j * 8 + lane % 4 * 2 + t % 2;
-        const bool visible = key < visible_end[t / 2] && (!WINDOW || key >= visible_end[t / 2] - WINDOW);
+        bool visible = key < visible_end[t / 2] && (!WINDOW || key >= visible_end[t / 2] - WINDOW);
+        const i32 draft = key - first_position;
+        if (TREE && draft >= 0) visible &= draft < 64 && (seen[t / 2] >> (draft & 63) & 1) != 0;
         if (!all_visible && !visible) score[j][t] = -infinity();
       }
 

@@ -97,6 +97,7 @@ pub struct PrefillAttentionArgs<'a> {
 pub struct PrefillAttention {
     shape: PrefillAttentionShape,
     rules: AttentionRules,
+    tree: bool,
     attention: CudaFunction,
     /// The compiler's messages.
     pub log: String,
@@ -116,6 +117,33 @@ impl PrefillAttention {
         Self::compile_source(device, shape, rules, Self::SOURCE)
     }
 
+    /// Compiles the kernel for query tokens that are trees, for [`CudaDevice::paged_tree_attention`]. There is no window
+    /// then.
+    pub fn compile_tree(
+        device: &CudaDevice,
+        shape: PrefillAttentionShape,
+        rules: AttentionRules,
+    ) -> Result<Self, CudaError> {
+        Self::compile_tree_source(device, shape, rules, Self::SOURCE)
+    }
+
+    /// As [`compile_source`](Self::compile_source), for trees.
+    pub fn compile_tree_source(
+        device: &CudaDevice,
+        shape: PrefillAttentionShape,
+        rules: AttentionRules,
+        source: KernelSource,
+    ) -> Result<Self, CudaError> {
+        if let Some(window) = rules.window {
+            return Err(CudaError::Unsupported {
+                what: "window",
+                value: window,
+                supported: "none together with trees",
+            });
+        }
+        Self::load(device, shape, rules, source, true)
+    }
+
     /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
     pub fn compile_source(
         device: &CudaDevice,
@@ -123,9 +151,22 @@ impl PrefillAttention {
         rules: AttentionRules,
         source: KernelSource,
     ) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(shape, rules, source)?)?;
+        Self::load(device, shape, rules, source, false)
+    }
+
+    fn load(
+        device: &CudaDevice,
+        shape: PrefillAttentionShape,
+        rules: AttentionRules,
+        source: KernelSource,
+        tree: bool,
+    ) -> Result<Self, CudaError> {
+        let mut program = Self::program(shape, rules, source)?;
+        program.defines.retain(|(name, _)| *name != "TREE");
+        program.defines.push(("TREE", usize::from(tree)));
+        let module = device.load(&program)?;
         let attention = module.function_with_shared("paged_prefill_attention", shape.shared_bytes() as u32)?;
-        Ok(Self { shape, rules, attention, log: module.log })
+        Ok(Self { shape, rules, tree, attention, log: module.log })
     }
 
     /// A source of this kernel with the sizes of a shape and the switches of rules.
@@ -143,6 +184,7 @@ impl PrefillAttention {
             ("KV_HEADS", shape.kv_heads),
             ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
             ("SHARED_BYTES", shape.shared_bytes()),
+            ("TREE", 0),
         ]);
         Ok(Program { source, defines })
     }
@@ -168,6 +210,32 @@ impl CudaDevice {
         kernel: &PrefillAttention,
         args: PrefillAttentionArgs<'_>,
     ) -> Result<(), CudaError> {
+        self.launch_prefill(kernel, args, None)
+    }
+
+    /// As [`paged_prefill_attention`](Self::paged_prefill_attention), for query tokens that are drafts in a tree: a token
+    /// sees all of its context that is before its request's query tokens, and of those the ones that its mask in `tree`,
+    /// `[tokens]`, has a bit for, itself only if it has one. Bit i is the request's i-th query token; from the 64th on
+    /// none is seen.
+    pub fn paged_tree_attention(
+        &self,
+        kernel: &PrefillAttention,
+        args: PrefillAttentionArgs<'_>,
+        tree: &CudaView<'_, u64>,
+    ) -> Result<(), CudaError> {
+        require_size("length of tree", tree.len(), args.tokens)?;
+        self.launch_prefill(kernel, args, Some(tree))
+    }
+
+    fn launch_prefill(
+        &self,
+        kernel: &PrefillAttention,
+        args: PrefillAttentionArgs<'_>,
+        tree: Option<&CudaView<'_, u64>>,
+    ) -> Result<(), CudaError> {
+        require("number of trees", usize::from(tree.is_some()), tree.is_some() == kernel.tree, || {
+            if kernel.tree { "one: it is compiled for trees" } else { "none: it is compiled without" }.to_owned()
+        })?;
         let shape = &kernel.shape;
         self.check_prefill_args(shape, &args)?;
         kernel.rules.check_sinks(args.sinks.as_ref(), shape.query_heads)?;
@@ -198,6 +266,10 @@ impl CudaDevice {
         };
         match &args.sinks {
             Some(sinks) => launch.arg(sinks),
+            None => launch.arg(&nowhere),
+        };
+        match tree {
+            Some(tree) => launch.arg(tree),
             None => launch.arg(&nowhere),
         };
         launch

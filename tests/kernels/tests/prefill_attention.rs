@@ -1,7 +1,7 @@
 //! Prefill attention on the emulated device against double precision.
 
 use kernel_tests::{cases, device};
-use kernels::cuda::check::{AttentionResult, PoolOrder, PrefillProblem, PrefillRequest};
+use kernels::cuda::check::{AttentionResult, Comparison, Noise, PoolOrder, PrefillProblem, PrefillRequest};
 use kernels::cuda::{AttentionRules, CudaDevice, PrefillAttention, PrefillAttentionShape};
 
 fn check(head_dim: usize) {
@@ -156,4 +156,75 @@ fn starts_that_make_no_sense_write_nothing_outside_the_results() {
         let found = run(&problem.clone().with_starts(&starts), &device);
         assert!(found.guards_intact, "{starts:?}");
     }
+}
+
+/// Masks of random trees, whose tokens see their ancestors and themselves, each request's tokens in random order after
+/// the first.
+fn random_trees(sizes: &[usize], seed: u64) -> Vec<u64> {
+    let mut noise = Noise::new(seed);
+    let mut masks = Vec::new();
+    for &size in sizes {
+        let mut places: Vec<usize> = (0..size).collect();
+        noise.shuffle(&mut places);
+        let mut tree = vec![0; size];
+        for token in 0..size {
+            let ancestors = if token == 0 { 0 } else { tree[places[noise.below(token)]] };
+            tree[places[token]] = ancestors | 1_u64 << places[token];
+        }
+        masks.extend(tree);
+    }
+    masks
+}
+
+#[test]
+fn drafts_in_trees_see_their_ancestors() {
+    let device = device();
+    let rules = AttentionRules { softcap: Some(2.0), sinks: true, ..RULES };
+    for (rules, sizes) in [(RULES, [7, 64, 1, 30]), (rules, [40, 3, 17, 2])] {
+        let kernel = PrefillAttention::compile_tree(&device, SHAPE, rules).unwrap();
+        let requests: Vec<_> = sizes.iter().map(|&size| request(size, size + 3 * size % 70)).collect();
+        let problem = PrefillProblem::random(SHAPE, rules, &requests, 0, PoolOrder::TokenMajor, 14)
+            .with_tree(random_trees(&sizes, 15));
+        let found = problem.run(&device, &kernel).unwrap();
+        for comparison in problem.compare(&found) {
+            assert!(comparison.holds(), "{sizes:?}: {comparison}");
+        }
+        assert!(found.guards_intact);
+    }
+}
+
+/// A chain is what a prompt is, to the bit; and a token whose mask is empty sees what is before the tree.
+#[test]
+fn a_chain_of_drafts_is_a_run_of_tokens() {
+    let device = device();
+    let problem = PrefillProblem::random(SHAPE, RULES, &[request(50, 120)], 0, PoolOrder::TokenMajor, 16);
+    let chain = (0..50).map(|token| (2_u64 << token) - 1).collect();
+    let kernel = PrefillAttention::compile_tree(&device, SHAPE, RULES).unwrap();
+    let (tree, plain) = (problem.clone().with_tree(chain).run(&device, &kernel).unwrap(), run(&problem, &device));
+    assert_eq!(tree.output, plain.output);
+    assert_eq!(tree.lse, plain.lse);
+    let blind = problem.with_tree(vec![0; 50]);
+    let found = blind.run(&device, &kernel).unwrap();
+    assert!(blind.compare(&found).iter().all(Comparison::holds));
+}
+
+#[test]
+fn trees_and_runs_have_kernels_of_their_own() {
+    let device = device();
+    let problem = PrefillProblem::random(SHAPE, RULES, &[request(2, 5)], 0, PoolOrder::TokenMajor, 1);
+    let plain = PrefillAttention::compile(&device, SHAPE, RULES).unwrap();
+    let tree = PrefillAttention::compile_tree(&device, SHAPE, RULES).unwrap();
+    let errors = [
+        problem.run(&device, &tree).unwrap_err(),
+        problem.clone().with_tree(vec![1; 2]).run(&device, &plain).unwrap_err(),
+        PrefillAttention::compile_tree(&device, SHAPE, AttentionRules { window: Some(8), ..RULES }).unwrap_err(),
+    ];
+    assert_eq!(
+        errors.map(|error| error.to_string()),
+        [
+            "number of trees is 0; this launch needs one: it is compiled for trees",
+            "number of trees is 1; this launch needs none: it is compiled without",
+            "window is 8; supported: none together with trees",
+        ]
+    );
 }

@@ -58,7 +58,7 @@ const MUTANTS: &[(&str, &str, Shown)] = &[
     ("key < visible_end[t / 2]", "key <= visible_end[t / 2]", Results),
     ("key < visible_end[t / 2]", "key < visible_end[0]", Results),
     ("lane % 4 * 2 + t % 2;", "lane % 4 * 2;", Results),
-    ("first_key + KEYS <= first_visible_end &&", "first_key + KEYS <= last_visible_end &&", Results),
+    ("(TREE ? first_position : first_visible_end) &&", "last_visible_end &&", Results),
     ("(first_key >= last_visible_end)", "(first_key >= first_visible_end)", Results),
     ("k * 2 + lane / 8 % 2)", "k * 2 + lane / 16)", Results),
     ("j * 16 + lane % 8 + lane / 16 * 8", "j * 16 + lane % 16", Results),
@@ -101,25 +101,54 @@ const MUTANTS_OF_RULES: &[(&str, &str, Shown)] = &[
     ("sink_weight(sinks, head,", "sink_weight(sinks, first_head,", Results),
 ];
 
+/// The same for trees.
+const MUTANTS_OF_TREES: &[(&str, &str, Shown)] = &[
+    ("TREE ? tile.tokens - 1 :", "false ? tile.tokens - 1 :", Results),
+    ("(TREE ? first_position : first_visible_end)", "first_visible_end", Results),
+    ("if (TREE && draft >= 0)", "if (TREE && draft > 0)", Results),
+    ("(draft & 63) & 1", "(draft & 31) & 1", Results),
+    ("tree[tile.start + row / GROUP]", "tree[tile.start]", Results),
+    ("tree[tile.start + row / GROUP]", "tree[row / GROUP]", Results),
+    ("if (row < rows) seen[half]", "seen[half]", Report("allocation")),
+];
+
 const NONE: AttentionRules = AttentionRules { window: None, softcap: None, sinks: false };
 
 #[test]
 fn every_mutant_is_found_out() {
-    find_out(NONE, MUTANTS);
+    find_out(MUTANTS, |source| run(&problem(NONE), NONE, source));
 }
 
 #[test]
 fn every_mutant_of_the_rules_is_found_out() {
-    find_out(AttentionRules { window: Some(40), softcap: Some(2.0), sinks: true }, MUTANTS_OF_RULES);
+    let rules = AttentionRules { window: Some(40), softcap: Some(2.0), sinks: true };
+    find_out(MUTANTS_OF_RULES, |source| run(&problem(rules), rules, source));
 }
 
-fn find_out(rules: AttentionRules, mutants: &[(&str, &str, Shown)]) {
+#[test]
+fn every_mutant_of_trees_is_found_out() {
+    let request = |tokens, context| PrefillRequest { tokens, context: Some(context) };
+    // Every token sees itself and some that are no function of its number, later ones among them.
+    let mask = |start: u64, token: u64| 1 << token | (token + start + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let masks = (0..64).map(|token| mask(0, token)).chain((0..20).map(|token| mask(64, token))).collect();
+    let problem =
+        PrefillProblem::random(SHAPE, NONE, &[request(64, 150), request(20, 33)], 0, PoolOrder::TokenMajor, 42)
+            .with_tree(masks);
+    find_out(MUTANTS_OF_TREES, |source| {
+        let device = device();
+        let kernel = PrefillAttention::compile_tree_source(&device, SHAPE, NONE, source)?;
+        let found = problem.run(&device, &kernel)?;
+        Ok(found.guards_intact && problem.compare(&found).iter().all(Comparison::holds))
+    });
+}
+
+fn find_out(mutants: &[(&str, &str, Shown)], run: impl Fn(KernelSource) -> Result<bool, CudaError>) {
     let _alone = alone();
-    let (problem, emulator) = (problem(rules), Emulator::open());
-    assert!(run(&problem, rules, PrefillAttention::SOURCE).unwrap());
+    let emulator = Emulator::open();
+    assert!(run(PrefillAttention::SOURCE).unwrap());
     let mut missed = Vec::new();
     for &(from, to, shown) in mutants {
-        let outcome = run(&problem, rules, mutate(&PrefillAttention::SOURCE, from, to));
+        let outcome = run(mutate(&PrefillAttention::SOURCE, from, to));
         let found_out = match (shown, &outcome) {
             // The account names the kernel's line.
             (Report(words), Err(CudaError::Driver { .. })) => {

@@ -1,7 +1,5 @@
 //! Contexts in a paged pool, with everything that is not part of them made harmful.
 
-use std::ops::Range;
-
 use cudarc::driver::CudaSlice;
 
 use super::noise::{BF16_NAN, Noise};
@@ -121,11 +119,14 @@ impl PagedContexts {
     }
 
     /// Keys and values of some tokens of a context.
-    pub(super) fn heads(&self, request: usize, kv_head: usize, tokens: Range<usize>) -> (Vec<&[u16]>, Vec<&[u16]>) {
-        let rows = || tokens.clone().map(|token| self.row(request, token, kv_head));
-        let keys = rows().map(|row| &self.keys[row..][..self.shape.head_dim]).collect();
-        let values = rows().map(|row| &self.values[row..][..self.shape.head_dim]).collect();
-        (keys, values)
+    pub(super) fn heads(
+        &self,
+        request: usize,
+        kv_head: usize,
+        tokens: impl Iterator<Item = usize>,
+    ) -> (Vec<&[u16]>, Vec<&[u16]>) {
+        let rows = tokens.map(|token| self.row(request, token, kv_head));
+        rows.map(|row| (&self.keys[row..][..self.shape.head_dim], &self.values[row..][..self.shape.head_dim])).unzip()
     }
 
     /// Gives the pages of the tokens before `end` away, and makes what is left of those tokens NaN.

@@ -37,6 +37,8 @@ pub struct PrefillProblem {
     tokens: usize,
     starts: Vec<i32>,
     contexts: PagedContexts,
+    /// `[tokens]`, where the query tokens are trees.
+    tree: Option<Vec<u64>>,
     scale: f32,
 }
 
@@ -72,7 +74,17 @@ impl PrefillProblem {
             contexts.forget(index, rules.first_visible(first_end));
         }
         let sinks = (0..shape.query_heads).map(|_| noise.normal() + 2.0).collect();
-        Self { shape, rules, sinks, query, tokens, starts, contexts, scale: 1.0 / (shape.head_dim as f32).sqrt() }
+        Self {
+            shape,
+            rules,
+            sinks,
+            query,
+            tokens,
+            starts,
+            contexts,
+            tree: None,
+            scale: 1.0 / (shape.head_dim as f32).sqrt(),
+        }
     }
 
     /// The same problem with the one request alone, and of its query tokens those in `part`: what a chunk of it would
@@ -99,6 +111,13 @@ impl PrefillProblem {
             self.query[token as usize * stride..][..self.shape.query_heads * self.shape.head_dim].fill(to_bf16(query));
         }
         self.contexts.set(request, to_bf16(key), to_bf16(value));
+        self
+    }
+
+    /// Makes the query tokens trees, with a mask for each.
+    #[must_use]
+    pub fn with_tree(mut self, masks: Vec<u64>) -> Self {
+        self.tree = Some(masks);
         self
     }
 
@@ -134,8 +153,18 @@ impl PrefillProblem {
                 let kv_head = head * shape.kv_heads / shape.query_heads;
                 let visible = request.map_or_else(Default::default, |request| {
                     let until_end = self.starts[request + 1] as usize - token - 1;
-                    let end = self.contexts.length(request).saturating_sub(until_end);
-                    self.contexts.heads(request, kv_head, self.rules.first_visible(end)..end)
+                    let length = self.contexts.length(request);
+                    let end = length.saturating_sub(until_end);
+                    let Some(tree) = &self.tree else {
+                        return self.contexts.heads(request, kv_head, self.rules.first_visible(end)..end);
+                    };
+                    let start = self.starts[request] as usize;
+                    let first = (length + start) as i64 - i64::from(self.starts[request + 1]);
+                    let seen = |&key: &usize| match usize::try_from(key as i64 - first) {
+                        Ok(draft) => draft < 64 && tree[token] >> draft & 1 == 1,
+                        Err(_) => true,
+                    };
+                    self.contexts.heads(request, kv_head, (0..length).filter(seen))
                 });
                 let scoring = Scoring::new(self.scale, &self.rules, self.sinks[head]);
                 result.attend(precision, scoring, &queries[head * shape.head_dim..][..shape.head_dim], &visible);
@@ -154,26 +183,29 @@ impl PrefillProblem {
         let sinks = device.upload(&self.sinks)?;
         let mut output = Guarded::<u16>::new(device, rows * self.shape.head_dim)?;
         let mut lse = Guarded::<f32>::new(device, rows)?;
-        device.paged_prefill_attention(
-            kernel,
-            PrefillAttentionArgs {
-                query: query.slice(..self.query.len()),
-                query_stride: self.query_stride(),
-                tokens: self.tokens,
-                keys: contexts.keys.as_view(),
-                values: contexts.values.as_view(),
-                layout: contexts.layout,
-                block_table: contexts.block_table.as_view(),
-                table_width: contexts.table_width,
-                slots: contexts.slots.slice(..requests),
-                query_starts: starts.as_view(),
-                context: contexts.context.slice(..requests),
-                scale: self.scale,
-                sinks: self.rules.sinks.then(|| sinks.as_view()),
-                output: output.view_mut(),
-                lse: Some(lse.view_mut()),
-            },
-        )?;
+        let args = PrefillAttentionArgs {
+            query: query.slice(..self.query.len()),
+            query_stride: self.query_stride(),
+            tokens: self.tokens,
+            keys: contexts.keys.as_view(),
+            values: contexts.values.as_view(),
+            layout: contexts.layout,
+            block_table: contexts.block_table.as_view(),
+            table_width: contexts.table_width,
+            slots: contexts.slots.slice(..requests),
+            query_starts: starts.as_view(),
+            context: contexts.context.slice(..requests),
+            scale: self.scale,
+            sinks: self.rules.sinks.then(|| sinks.as_view()),
+            output: output.view_mut(),
+            lse: Some(lse.view_mut()),
+        };
+        if let Some(tree) = &self.tree {
+            let tree = device.upload(tree)?;
+            device.paged_tree_attention(kernel, args, &tree.slice(..self.tokens))?;
+        } else {
+            device.paged_prefill_attention(kernel, args)?;
+        }
         let (output, output_intact) = output.read(device)?;
         let (lse, lse_intact) = lse.read(device)?;
         Ok(AttentionResult::found(&output, &lse, output_intact && lse_intact))
