@@ -207,13 +207,12 @@ impl Hasher for PathHasher {
             _ if rest.is_empty() => {}
             // Some bytes count twice, which is quicker than to copy so few.
             Some(word) => self.add(*word),
-            None => rest.iter().for_each(|byte| self.write_u8(*byte)),
+            None => rest.iter().for_each(|byte| self.add(u64::from(*byte).to_le_bytes())),
         }
     }
 
-    fn write_u8(&mut self, byte: u8) {
-        self.add(u64::from(byte).to_le_bytes());
-    }
+    /// The end of a text. A path is hashed alone, so nothing has to be kept apart from what follows it.
+    fn write_u8(&mut self, _: u8) {}
 }
 
 impl PathHasher {
