@@ -68,6 +68,9 @@ pub enum Error {
     /// Pages were returned that are not held.
     #[error(transparent)]
     Free(#[from] crate::kv::FreeError),
+    /// The CUDA device, its driver or its compiler refused something.
+    #[error("CUDA: {0}")]
+    Cuda(#[from] kernels::cuda::CudaError),
     /// The worker threads could not be started.
     #[error(transparent)]
     Workers(#[from] kernels::cpu::WorkersError),

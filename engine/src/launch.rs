@@ -11,17 +11,17 @@ use engine::default_model;
 use engine::generate::Request;
 use engine::hub::{self, Connection, Hub, ModelName, Named};
 use engine::memory::{Need, Wanted};
-use engine::model::{Decoder, WeightForm, WeightPlan};
+use engine::model::{CudaDecoder, Decoder, WeightForm, WeightPlan, cuda};
 use engine::runner::{Runner, RunnerLimits};
 use engine::sampling::Sampling;
-use engine_config::exec::{ActivationDtype, Device, ExecBag, ExecKernelBag, WeightDtype};
+use engine_config::exec::{ActivationDtype, Device, ExecBag, WeightDtype};
 use engine_config::model::{ModelBag, OutputHead};
 use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
 use engine_config::{Settings, SettingsRecording, model};
 use kernels::cpu::Workers;
 use kernels::cuda::check::CheckShapes;
-use kernels::cuda::{CudaDevice, CudaOptions, DecodeAttentionShape, GroupedGemmShape};
+use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape};
 use kitbag::{ConfigRole, Context, Errors, Loader, Resolved, View};
 
 use crate::cli::{self, Failure};
@@ -47,11 +47,30 @@ pub(crate) struct Opened {
 /// Opens the model called `name`, or else the one the settings name, or else the default one, which is fetched when it is not there
 /// yet. Settings that are left to the model are decided, and published with that.
 pub(crate) fn open(loader: &Loader<Settings>, name: Option<&Path>) -> Result<Opened, Failure> {
+    open_where(loader, name, CudaDevice::probe)
+}
+
+/// What says which part of CUDA is missing.
+pub(crate) type CudaProbe = fn(&CudaOptions) -> Result<(), CudaError>;
+
+/// The same on a machine on which `probe` says whether CUDA is there.
+pub(crate) fn open_where(loader: &Loader<Settings>, name: Option<&Path>, probe: CudaProbe) -> Result<Opened, Failure> {
     let mut resolved = loader.resolve()?;
     cli::warn(resolved.warnings());
-    let source = resolved.read_early(Source::of)?;
+    let source = resolved.read_early(Source::of);
+    let (resolved, wanted) = DeviceWanted::of(resolved)?;
+    if wanted.device == Device::Cuda {
+        // Before a model is fetched for nothing.
+        probe(&wanted.options).map_err(|error| Failure::Run(format!("--device cuda: {error}")))?;
+    }
     let checkpoint = source.open(name)?;
-    let context = decide(resolved, &checkpoint)?.publish();
+    let (device, why) = wanted.choose(&checkpoint, probe);
+    let resolved = resolved.decide(&why, |now, set| {
+        if now.exec().device() == Device::Auto {
+            set.exec().device(device);
+        }
+    })?;
+    let context = decide(resolved, &checkpoint, device)?.publish();
     let is_tied = match context.view::<RunnerRole>().pin().model().output_head() {
         OutputHead::Tied => true,
         OutputHead::Own => false,
@@ -60,10 +79,47 @@ pub(crate) fn open(loader: &Loader<Settings>, name: Option<&Path>) -> Result<Ope
     Ok(Opened { context, checkpoint: checkpoint.with_tied_embeddings(is_tied) })
 }
 
+/// What the settings say about the device before any model is open.
+struct DeviceWanted {
+    device: Device,
+    options: CudaOptions,
+    page_size: usize,
+}
+
+impl DeviceWanted {
+    /// A look that settles nothing: the device is decided later.
+    fn of(resolved: Resolved<Settings>) -> Result<(Resolved<Settings>, Self), Errors> {
+        let mut wanted = None;
+        let resolved = resolved.decide("a look at the device", |now, _| {
+            let kernel = now.exec().kernel();
+            wanted = Some(Self {
+                device: now.exec().device(),
+                options: cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path()),
+                page_size: now.schedule().page_size(),
+            });
+        })?;
+        Ok((resolved, wanted.unwrap_or_else(|| unreachable!("a decision is asked for"))))
+    }
+
+    /// The device that a model runs on, and why.
+    fn choose(&self, checkpoint: &Checkpoint, probe: CudaProbe) -> (Device, String) {
+        match self.device {
+            Device::Cpu | Device::Cuda => (self.device, "it is set".to_owned()),
+            Device::Auto => match probe(&self.options) {
+                Err(missing) => (Device::Cpu, missing.to_string()),
+                Ok(()) => match cuda::check_supported(checkpoint.config(), self.page_size) {
+                    Err(refusal) => (Device::Cpu, format!("{}: {refusal}", checkpoint.path().display())),
+                    Ok(()) => (Device::Cuda, "a CUDA driver, NVRTC and a GPU are there".to_owned()),
+                },
+            },
+        }
+    }
+}
+
 /// Decides the settings that are left to the model, before anything is built that reads them.
 ///
 /// Layouts are none of them: matrices that read the same input are stacked whatever their types, in every model.
-fn decide(resolved: Resolved<Settings>, checkpoint: &Checkpoint) -> Result<Resolved<Settings>, Errors> {
+fn decide(resolved: Resolved<Settings>, checkpoint: &Checkpoint, device: Device) -> Result<Resolved<Settings>, Errors> {
     let path = checkpoint.path().display();
     let config = checkpoint.config();
     let length = config.context_length;
@@ -82,6 +138,16 @@ fn decide(resolved: Resolved<Settings>, checkpoint: &Checkpoint) -> Result<Resol
             set.model().output_head(head);
         }
     })?;
+    if device == Device::Cuda {
+        return resolved.decide(&format!("{path} runs on CUDA, whose kernels compute with bf16"), |now, set| {
+            if now.exec().kernel().weight_dtype() == WeightDtype::Auto {
+                set.exec().kernel().weight_dtype(WeightDtype::Bf16);
+            }
+            if now.exec().kernel().activation_dtype() == ActivationDtype::Auto {
+                set.exec().kernel().activation_dtype(ActivationDtype::Bf16);
+            }
+        });
+    }
     let (form, why) = match checkpoint.weights() {
         Some(weights) => {
             let types: BTreeSet<_> = weights.iter().map(|(_, tensor)| tensor.element.name()).collect();
@@ -117,8 +183,7 @@ struct Source {
 }
 
 impl Source {
-    fn of(now: &SettingsRecording) -> Result<Self, Failure> {
-        refuse_other_devices(now)?;
+    fn of(now: &SettingsRecording) -> Self {
         let settings = now.model();
         let token = settings.hub_token().map(|token| token.expose().as_str());
         let connection = Connection {
@@ -127,7 +192,7 @@ impl Source {
             ca_file: settings.hub_ca_file().map(Path::to_owned),
             stall_timeout: settings.hub_stall_timeout(),
         };
-        Ok(Self {
+        Self {
             model_path: settings.model_path().map(Path::to_owned),
             format: match settings.load_format() {
                 model::LoadFormat::Auto => LoadFormat::Auto,
@@ -138,7 +203,7 @@ impl Source {
             cache_dir: settings.cache_dir().to_owned(),
             hub: settings.hub_endpoint().map(|endpoint| Hub::new(endpoint, token, connection)),
             revision: settings.revision().to_owned(),
-        })
+        }
     }
 
     fn open(&self, name: Option<&Path>) -> Result<Checkpoint, Failure> {
@@ -190,7 +255,7 @@ impl Source {
 pub(crate) fn pull(loader: &Loader<Settings>, name: Option<&Path>) -> Result<(PathBuf, Option<hub::Record>), Failure> {
     let mut resolved = loader.resolve()?;
     cli::warn(resolved.warnings());
-    let source = resolved.read_early(Source::of)?;
+    let source = resolved.read_early(Source::of);
     match name.or(source.model_path.as_deref()).map(Named::of) {
         None | Some(Named::Default) => source.obtain_default().map(|path| (path, None)),
         Some(Named::Hub(name)) => source.pull_named(&name).map(|(path, record)| (path, Some(record))),
@@ -212,7 +277,7 @@ pub(crate) fn build_runner(
 ) -> Result<Runner, Failure> {
     let pin = view.pin();
     let (schedule, exec) = (pin.schedule(), pin.exec());
-    refuse_other_activations(exec.kernel())?;
+    refuse_other_activations(exec)?;
     let plan = plan(view, checkpoint)?;
     let Some(context_length) = pin.model().context_length() else {
         return Err(undecided("model.context_length"));
@@ -222,7 +287,20 @@ pub(crate) fn build_runner(
         Some(pages) => Wanted::All(pages.saturating_mul(page_size)),
         None => Wanted::AtMost(context_length),
     };
-    let available = exec.memory_limit().map(|limit| limit.0).or(machine.memory);
+    let device = match exec.device() {
+        Device::Auto => return Err(undecided("exec.device")),
+        Device::Cpu => None,
+        Device::Cuda => {
+            cuda::check_supported(checkpoint.config(), page_size).map_err(Failure::run)?;
+            let options = cuda_options(exec.kernel().cuda_driver_path(), exec.kernel().nvrtc_path());
+            Some(CudaDevice::open(&options).map_err(|error| Failure::Run(format!("--device cuda: {error}")))?)
+        }
+    };
+    let limit = exec.memory_limit().map(|limit| limit.0);
+    let available = match &device {
+        None => limit.or(machine.memory),
+        Some(device) => Some(device.free_memory().map_err(Failure::run)?.min(limit.unwrap_or(u64::MAX))),
+    };
     let pool_pages = need(view, checkpoint, &plan).pages(available, page_size, wanted).map_err(Failure::run)?;
     let limits = RunnerLimits {
         page_size,
@@ -240,9 +318,20 @@ pub(crate) fn build_runner(
         bar.set_length(all as u64);
         bar.set_position(read as u64);
     };
-    let model = Decoder::load(&plan.with_progress(&progress), &workers);
-    bar.finish_and_clear();
-    Runner::new(model, workers, limits).map_err(Failure::run)
+    let plan = plan.with_progress(&progress);
+    let runner = match device {
+        None => {
+            let model = Decoder::load(&plan, &workers);
+            bar.finish_and_clear();
+            Runner::new(model, workers, limits)
+        }
+        Some(device) => {
+            let model = CudaDecoder::load(&plan, &workers, device, page_size);
+            bar.finish_and_clear();
+            model.and_then(|model| Runner::on_cuda(model, limits))
+        }
+    };
+    runner.map_err(Failure::run)
 }
 
 /// Which weights of a model are read from where, and what they are kept as.
@@ -250,8 +339,20 @@ pub(crate) fn plan<'a>(
     view: &View<Settings, RunnerRole>,
     checkpoint: &'a Checkpoint,
 ) -> Result<WeightPlan<'a>, Failure> {
-    let form = match view.pin().exec().kernel().weight_dtype() {
+    let pin = view.pin();
+    let is_cuda = pin.exec().device() == Device::Cuda;
+    let form = match pin.exec().kernel().weight_dtype() {
         WeightDtype::Auto => return Err(undecided("exec.kernel.weight_dtype")),
+        // Read as they are stored, and rounded on their way to the device.
+        WeightDtype::Bf16 if is_cuda => WeightForm::Stored,
+        WeightDtype::Bf16 => {
+            let message = "--weight-dtype bf16 is not available on the CPU, use auto, stored or f32";
+            return Err(Failure::Usage(message.into()));
+        }
+        WeightDtype::Stored | WeightDtype::F32 if is_cuda => {
+            let message = "--weight-dtype: weights are bf16 on CUDA, use auto or bf16";
+            return Err(Failure::Usage(message.into()));
+        }
         WeightDtype::Stored if checkpoint.weights().is_none() => {
             let message = "--weight-dtype stored: weights that are made up are stored nowhere, use auto or f32";
             return Err(Failure::Usage(message.into()));
@@ -264,7 +365,11 @@ pub(crate) fn plan<'a>(
 
 /// The memory that the model of `plan` takes with the settings of this moment.
 pub(crate) fn need(view: &View<Settings, RunnerRole>, checkpoint: &Checkpoint, plan: &WeightPlan<'_>) -> Need {
-    let chunk = view.pin().schedule().chunked_prefill_size();
+    let pin = view.pin();
+    let chunk = pin.schedule().chunked_prefill_size();
+    if pin.exec().device() == Device::Cuda {
+        return cuda::need(plan, chunk);
+    }
     Need::of(checkpoint.config(), plan.loaded_bytes() as u64, chunk)
 }
 
@@ -337,39 +442,20 @@ fn with_home(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Generation runs on the CPU in this version; for any other device, says so and what was found of it.
-fn refuse_other_devices(now: &SettingsRecording) -> Result<(), Failure> {
-    match now.exec().device() {
-        Device::Cpu => Ok(()),
-        Device::Cuda => {
-            let kernel = now.exec().kernel();
-            let options = cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path());
-            Err(Failure::Run(format!(
-                "generation on CUDA is not available in this version, use --device cpu ({})",
-                probe_cuda(&options)
-            )))
-        }
-    }
-}
-
-/// Products on the CPU read single precision in this version.
-fn refuse_other_activations(kernel: &ExecKernelBag) -> Result<(), Failure> {
-    let name = match kernel.activation_dtype() {
-        ActivationDtype::Auto => return Err(undecided("exec.kernel.activation_dtype")),
-        ActivationDtype::F32 => return Ok(()),
-        ActivationDtype::Bf16 => "bf16",
-        ActivationDtype::Int8 => "int8",
+/// Products read single precision on the CPU and bf16 on CUDA in this version.
+fn refuse_other_activations(exec: &ExecBag) -> Result<(), Failure> {
+    let name = match (exec.kernel().activation_dtype(), exec.device()) {
+        (ActivationDtype::Auto, _) => return Err(undecided("exec.kernel.activation_dtype")),
+        (ActivationDtype::F32, Device::Cpu | Device::Auto) | (ActivationDtype::Bf16, Device::Cuda) => return Ok(()),
+        (ActivationDtype::F32, Device::Cuda) => "f32",
+        (ActivationDtype::Bf16, _) => "bf16",
+        (ActivationDtype::Int8, _) => "int8",
     };
-    Err(Failure::Usage(format!(
-        "--activation-dtype {name} is not available: products on the CPU read float32 activations in this version, use auto or f32"
-    )))
-}
-
-fn probe_cuda(options: &CudaOptions) -> String {
-    match CudaDevice::open(options).and_then(|device| device.name()) {
-        Ok(name) => format!("found {name}"),
-        Err(error) => error.to_string(),
-    }
+    let there = match exec.device() {
+        Device::Cuda => "on CUDA read bf16 activations in this version, use auto or bf16",
+        Device::Cpu | Device::Auto => "on the CPU read float32 activations in this version, use auto or f32",
+    };
+    Err(Failure::Usage(format!("--activation-dtype {name} is not available: products {there}")))
 }
 
 fn cuda_options(driver_path: Option<&Path>, nvrtc_path: Option<&Path>) -> CudaOptions {
@@ -412,11 +498,22 @@ mod tests {
     use engine::runner::Runner;
     use engine_config::Settings;
     use kernels::cpu::Isa;
-    use kitbag::{ConfigNamespaces, Context, Facts};
+    use kernels::cuda::{CudaError, CudaOptions};
+    use kitbag::{ConfigNamespaces, Context, Facts, Loader};
 
     use super::{
-        Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, build_runner, need, open, plan, request, with_home,
+        Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, build_runner, need, open_where, plan, request,
+        with_home,
     };
+
+    /// Tests of the CPU are the same beside a GPU.
+    fn no_cuda(_: &CudaOptions) -> Result<(), CudaError> {
+        Err(CudaError::NoDriver)
+    }
+
+    fn open(loader: &Loader<Settings>, name: Option<&Path>) -> Result<Opened, Failure> {
+        open_where(loader, name, no_cuda)
+    }
 
     /// A model as a command builds it, with the settings that are its own.
     struct Engine {
@@ -560,6 +657,49 @@ mod tests {
     }
 
     #[test]
+    fn the_device_is_the_cpu_unless_there_is_one_that_runs_the_model_and_says_why() {
+        let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+        let opened = |flags: &[&str], is_there: bool| {
+            let path = models.join("llama");
+            let argv =
+                ["engine", "--model-path", path.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+            let probe: super::CudaProbe = if is_there { |_| Ok(()) } else { no_cuda };
+            open_where(&Settings::loader().args(argv).facts(Facts::for_test()), None, probe)
+        };
+        let leaves = ["exec.device", "exec.kernel.weight_dtype", "exec.kernel.activation_dtype"];
+        let cases: [(&[&str], bool, [&str; 3], &str); 5] = [
+            (&[], false, ["cpu", "stored", "f32"], "no CUDA driver: libcuda.so is not on the library path"),
+            (&[], true, ["cuda", "bf16", "bf16"], "a CUDA driver, NVRTC and a GPU are there"),
+            (&["--page-size=24"], true, ["cpu", "stored", "f32"], "page_size is 24; supported"),
+            (&["--device=cpu"], true, ["cpu", "stored", "f32"], "--device"),
+            (&["--device=cuda"], true, ["cuda", "bf16", "bf16"], "--device"),
+        ];
+        for (flags, is_there, values, why) in cases {
+            let Opened { context, .. } = opened(flags, is_there).unwrap_or_else(|failure| panic!("{failure}"));
+            for (leaf, value) in leaves.iter().zip(values) {
+                assert_eq!(decided(&context, leaf).0.trim_matches('"'), value, "{flags:?}: {leaf}");
+            }
+            let (_, by) = decided(&context, "exec.device");
+            assert!(by.contains(why), "{flags:?}: {by}");
+        }
+        let refused = opened(&["--device=cuda"], false).err().map(|failure| failure.to_string());
+        assert!(refused.is_some_and(|refused| refused.contains("--device cuda: no CUDA driver")));
+        // What a device cannot do is refused before it is opened.
+        for (flags, why) in [
+            (&["--device=cuda", "--page-size=24"][..], "page_size is 24; supported: powers of two"),
+            (&["--device=cuda", "--weight-dtype=f32"], "weights are bf16 on CUDA"),
+            (&["--device=cuda", "--activation-dtype=f32"], "--activation-dtype f32 is not available"),
+            (&["--device=cpu", "--weight-dtype=bf16"], "--weight-dtype bf16 is not available on the CPU"),
+        ] {
+            let opened = opened(flags, true);
+            let Opened { context, checkpoint } = opened.unwrap_or_else(|failure| panic!("{failure}"));
+            let machine = Machine { isa: Isa::scalar(), memory: None };
+            let failure = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+            assert!(failure.as_ref().is_some_and(|failure| failure.contains(why)), "{flags:?}: {failure:?}");
+        }
+    }
+
+    #[test]
     fn what_an_operator_has_set_is_not_decided_by_the_model() {
         let flags = ["--context-length=64", "--weight-dtype=f32", "--activation-dtype=f32", "--output-head=tied"];
         let engine = Engine::new("llama", &flags);
@@ -625,6 +765,7 @@ mod tests {
     fn nothing_is_built_from_settings_that_the_model_has_not_decided() {
         let engine = Engine::new("llama", &[]);
         let set = [
+            ("exec.device", "--device=cpu"),
             ("model.context_length", "--context-length=8"),
             ("exec.kernel.weight_dtype", "--weight-dtype=stored"),
             ("exec.kernel.activation_dtype", "--activation-dtype=f32"),

@@ -19,6 +19,7 @@
 
 #![deny(unsafe_code)]
 
+mod backend;
 pub mod bench;
 pub mod built;
 pub mod cancel;

@@ -2,11 +2,12 @@
 
 use kernels::cpu::{SequenceSpan, Workers};
 
+use crate::backend::{Backend, Sizes};
 use crate::built::{Built, KvPool};
 use crate::cancel::{Cancel, Never};
 use crate::error::{Error, Result};
-use crate::kv::{BlockTable, KvStore, PageAllocator};
-use crate::model::{Batch, Decoder, ModelConfig};
+use crate::kv::{BlockTable, PageAllocator};
+use crate::model::{Batch, CudaDecoder, Decoder, ModelConfig};
 
 /// The sizes a runner is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,36 +56,49 @@ pub enum Logits {
 
 /// A model ready to run.
 pub struct Runner {
-    model: Decoder,
-    workers: Workers,
-    kv: KvStore,
+    backend: Backend,
     pages: PageAllocator,
     limits: RunnerLimits,
     context_length: usize,
 }
 
+/// What limits come to for a model.
+fn sizes(config: &ModelConfig, limits: RunnerLimits) -> Result<Sizes> {
+    if limits.page_size == 0 || limits.chunked_prefill_size == 0 {
+        return Err(Error::Setting("page size and chunked prefill size must be at least 1".into()));
+    }
+    let own = config.context_length;
+    let context_length = limits.context_length.unwrap_or(own);
+    if !(1..=own).contains(&context_length) {
+        return Err(Error::Setting(format!(
+            "context length {context_length} is not within 1..={own}, the model's own"
+        )));
+    }
+    let pages = u32::try_from(limits.pool_pages).map_err(|_| Error::Setting(too_many(limits.pool_pages)))?;
+    Ok(Sizes { limits, pages, context_length })
+}
+
 impl Runner {
     /// A runner of `model` on `workers`.
     pub fn new(model: Decoder, workers: Workers, limits: RunnerLimits) -> Result<Self> {
-        if limits.page_size == 0 || limits.chunked_prefill_size == 0 {
-            return Err(Error::Setting("page size and chunked prefill size must be at least 1".into()));
-        }
-        let config = model.config();
-        let own = config.context_length;
-        let context_length = limits.context_length.unwrap_or(own);
-        if !(1..=own).contains(&context_length) {
-            return Err(Error::Setting(format!(
-                "context length {context_length} is not within 1..={own}, the model's own"
-            )));
-        }
-        let page_count = u32::try_from(limits.pool_pages).map_err(|_| Error::Setting(too_many(limits.pool_pages)))?;
-        let kv = KvStore::new(config.layers, page_count, limits.page_size, config.kv_size())?;
-        Ok(Self { model, workers, kv, pages: PageAllocator::new(page_count), limits, context_length })
+        let sizes = sizes(model.config(), limits)?;
+        Ok(Self::of(Backend::cpu(model, workers, sizes)?, sizes))
     }
 
-    /// A runner of the same model on the same workers with other limits. All sequences are gone.
+    /// A runner of a model on a CUDA device.
+    pub fn on_cuda(model: CudaDecoder, limits: RunnerLimits) -> Result<Self> {
+        let sizes = sizes(model.config(), limits)?;
+        Ok(Self::of(Backend::cuda(model, sizes)?, sizes))
+    }
+
+    fn of(backend: Backend, Sizes { limits, pages, context_length }: Sizes) -> Self {
+        Self { backend, pages: PageAllocator::new(pages), limits, context_length }
+    }
+
+    /// A runner of the same model in the same place with other limits. All sequences are gone.
     pub fn rebuild(self, limits: RunnerLimits) -> Result<Self> {
-        Self::new(self.model, self.workers, limits)
+        let sizes = sizes(self.config(), limits)?;
+        Ok(Self::of(self.backend.rebuild(sizes)?, sizes))
     }
 
     /// The sizes it was built with.
@@ -96,7 +110,7 @@ impl Runner {
     /// The model's numbers.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
-        self.model.config()
+        self.backend.config()
     }
 
     /// The longest sequence this runner takes.
@@ -126,23 +140,29 @@ impl Runner {
         let sizes = [(whole > 0, limits.chunked_prefill_size), (rest > 0, rest)];
         Built {
             architecture: config.architecture,
-            parameters: self.model.parameters(),
-            weight_bytes: self.model.weight_bytes(),
+            parameters: self.backend.parameters(),
+            weight_bytes: self.backend.weight_bytes(),
             kv: KvPool {
-                layers: self.kv.layers(),
+                layers: config.layers,
                 pages: self.pages.size(),
                 page_size: limits.page_size,
                 tokens: self.capacity(),
-                key_elements: self.kv.token_len(),
-                bytes: self.kv.bytes(),
-                element: KvStore::ELEMENT,
+                key_elements: config.kv_size(),
+                bytes: self.backend.kv_bytes(),
+                element: self.backend.kv_element(),
             },
             context_length: self.context_length,
             longest_sequence: longest,
             prefill_sizes: sizes.into_iter().filter_map(|(is_run, size)| is_run.then_some(size)).collect(),
-            threads: self.workers.threads(),
+            threads: self.backend.threads(),
             query_heads_per_kv_head: config.heads / config.kv_heads,
         }
+    }
+
+    /// Whether the model can run where it is with pages of so many tokens.
+    #[must_use]
+    pub fn takes_pages_of(&self, tokens: usize) -> bool {
+        self.backend.takes_pages_of(tokens)
     }
 
     /// The pages no sequence holds.
@@ -175,10 +195,10 @@ impl Runner {
         let before = sequence.tokens();
         self.admit(sequence, token_ids)?;
         let logits = self.chunks(sequence, token_ids, wanted, cancel);
-        if logits.is_none() {
+        if !matches!(logits, Ok(Some(_))) {
             self.truncate(sequence, before)?;
         }
-        Ok(logits)
+        logits
     }
 
     fn chunks(
@@ -187,7 +207,7 @@ impl Runner {
         token_ids: &[u32],
         wanted: Logits,
         cancel: &dyn Cancel,
-    ) -> Option<Vec<f32>> {
+    ) -> Result<Option<Vec<f32>>> {
         let mut logits = Vec::new();
         let chunks = token_ids.len().div_ceil(self.limits.chunked_prefill_size);
         for (index, chunk) in token_ids.chunks(self.limits.chunked_prefill_size).enumerate() {
@@ -196,9 +216,10 @@ impl Runner {
                 Logits::Last if index + 1 == chunks => vec![chunk.len() - 1],
                 Logits::Last | Logits::Nowhere => Vec::new(),
             };
-            logits.extend(self.forward(sequence, chunk, &rows, cancel)?);
+            let Some(of_chunk) = self.forward(sequence, chunk, &rows, cancel)? else { return Ok(None) };
+            logits.extend(of_chunk);
         }
-        Some(logits)
+        Ok(Some(logits))
     }
 
     /// Refuses tokens that cannot be appended, and takes the pages for those that can.
@@ -229,14 +250,14 @@ impl Runner {
         chunk: &[u32],
         logit_rows: &[usize],
         cancel: &dyn Cancel,
-    ) -> Option<Vec<f32>> {
+    ) -> Result<Option<Vec<f32>>> {
         let table = &mut sequence.table;
         let cached = table.tokens();
         let positions: Vec<usize> = table.append(chunk.len()).collect();
         let slots: Vec<usize> = positions.iter().map(|&position| table.slot(position)).collect();
         let span = SequenceSpan { block_table: table.pages(), cached, new: chunk.len() };
         let batch = Batch { token_ids: chunk, positions: &positions, slots: &slots, sequences: &[span], logit_rows };
-        self.model.forward(&self.workers, &mut self.kv, batch, cancel)
+        self.backend.forward(batch, cancel)
     }
 
     /// Forgets all but the first `tokens` tokens of a sequence, and returns the pages that are not needed any more.

@@ -407,7 +407,10 @@ fn a_model_folder_that_lacks_a_file_is_told_which() {
 #[test]
 fn what_cannot_be_served_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 6] = [
-        (&["--prompt", "a", "--device", "cuda"], "generation on CUDA is not available in this version"),
+        (
+            &["--prompt", "a", "--device", "cuda", "--cuda-driver-path", "/no/such/libcuda.so"],
+            "--device cuda: /no/such/libcuda.so does not load",
+        ),
         (&["--input-ids", "1,512"], "token id 512 is beyond the model's vocabulary of 512"),
         (
             &["--input-ids", &prompt(), "--max-total-tokens", "32"],

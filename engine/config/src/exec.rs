@@ -8,13 +8,14 @@ use kitbag::{ByteSize, ConfigChoice, ConfigNamespaces, Facts};
 #[derive(ConfigNamespaces)]
 #[config(ns = "exec")]
 pub struct Exec {
-    /// The device.
-    #[config(default = Device::Cpu)]
+    /// The device. `auto` is `cuda` where there are a driver, the compiler NVRTC, a GPU, and kernels for the model; `cpu` elsewhere.
+    #[config(default = Device::Auto, load_time)]
     pub device: Device,
     /// Threads for computation on the CPU; one per CPU unless set.
     #[config(auto = Facts::cpus, range = 1..=1024)]
     pub threads: usize,
-    /// Memory that weights, computation, keys and values may take together; what this process may still have unless set.
+    /// Memory of the device that weights, computation, keys and values may take together; what is free there, or what this process
+    /// may still have of the CPU's, unless set.
     pub memory_limit: Option<ByteSize>,
     /// Kernels of the CPU and of CUDA.
     #[config(nested)]
@@ -24,6 +25,8 @@ pub struct Exec {
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
 pub enum Device {
+    /// The GPU if there is one that can run the model.
+    Auto,
     /// The processor.
     Cpu,
     /// An NVIDIA GPU.
@@ -52,6 +55,8 @@ pub enum WeightDtype {
     Stored,
     /// Single precision.
     F32,
+    /// The upper half of single precision.
+    Bf16,
 }
 
 /// Kernels of the CPU and of CUDA.
@@ -64,12 +69,12 @@ pub struct Kernel {
     /// Rows per block of the grouped matrix product over experts: 16, 32, 64 or 128.
     #[config(default = 16, range = 16..=128)]
     pub moe_block_rows: usize,
-    /// What matrix products on the CPU read besides the weights. `auto` is the most exact that there is for the weights of the
-    /// model, `f32`; the others do not exist yet and are refused.
+    /// What matrix products read besides the weights. `auto` is the most exact that there is for the device and the weights of the
+    /// model: `f32` on the CPU, `bf16` on CUDA. The others do not exist yet and are refused.
     #[config(default = ActivationDtype::Auto, load_time)]
     pub activation_dtype: ActivationDtype,
-    /// What the matrices of the model are kept as on the CPU. `auto` is `stored`, as its files have them, or `f32` where weights
-    /// are made up. `f32` expands them while loading: it takes more memory and gives the same numbers.
+    /// What the matrices of the model are kept as. On the CPU `auto` is `stored`, as its files have them, or `f32` where weights
+    /// are made up. `f32` expands them while loading: it takes more memory and gives the same numbers. On CUDA they are `bf16`.
     #[config(default = WeightDtype::Auto, load_time)]
     pub weight_dtype: WeightDtype,
     /// The folder that holds NVRTC and its builtins; the library path unless set.

@@ -63,6 +63,9 @@ pub fn ways_agree(mut runner: Runner, length: usize, seed: u64, tolerance: f32) 
     let decode = format!("a prompt of {prompt} tokens and {CONTINUED} decode steps, against one prefill");
     found.extend(first_difference(decode, &stepped, &reference, vocab_size, tolerance));
     for (page_size, chunk) in WAYS {
+        if !runner.takes_pages_of(page_size) {
+            continue;
+        }
         let limits = RunnerLimits { page_size, pool_pages: pages(page_size), chunked_prefill_size: chunk, ..own };
         runner = runner.rebuild(limits)?;
         let what = format!("pages of {page_size} and chunks of {chunk}, against one prefill");

@@ -94,6 +94,18 @@ impl Layer {
     }
 }
 
+/// Radians per token for each pair of elements of a head.
+pub(super) fn inverse_frequencies(plan: &WeightPlan<'_>, workers: &Workers) -> Vec<f64> {
+    let config = plan.config();
+    let mut frequencies = config.rope.inverse_frequencies(config.head_dim);
+    if config.rope.scaling == RopeScaling::Stored {
+        for (frequency, divisor) in frequencies.iter_mut().zip(plan.load(workers, &[ModelTensor::RopeDivisors])) {
+            *frequency /= f64::from(divisor);
+        }
+    }
+    frequencies
+}
+
 impl Decoder {
     /// Reads all weights of a checked plan.
     #[must_use]
@@ -101,14 +113,8 @@ impl Decoder {
         let config = plan.config().clone();
         let one = |tensor| plan.load(workers, &[tensor]);
         let matrix = |tensor| plan.matrix(workers, &[tensor]);
-        let mut inverse_frequencies = config.rope.inverse_frequencies(config.head_dim);
-        if config.rope.scaling == RopeScaling::Stored {
-            for (frequency, divisor) in inverse_frequencies.iter_mut().zip(one(ModelTensor::RopeDivisors)) {
-                *frequency /= f64::from(divisor);
-            }
-        }
         Self {
-            inverse_frequencies,
+            inverse_frequencies: inverse_frequencies(plan, workers),
             embedding: matrix(ModelTensor::Embedding),
             layers: (0..config.layers).map(|index| Layer::load(plan, workers, index)).collect(),
             final_norm: one(ModelTensor::FinalNorm),

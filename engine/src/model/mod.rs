@@ -7,6 +7,7 @@ mod architecture;
 mod config;
 mod config_gguf;
 mod config_hub;
+pub mod cuda;
 mod decoder;
 mod feed_forward;
 mod linear;
@@ -16,6 +17,7 @@ mod tensors;
 
 pub use architecture::{Architecture, AttentionBias, QueryKeyNorm};
 pub use config::{Experts, ModelConfig};
+pub use cuda::{CudaDecoder, CudaSizes, CudaState};
 pub use decoder::{Batch, Decoder};
 pub use plan::{Progress, WeightForm, WeightPlan};
 pub use rope::{Rope, RopeScaling};

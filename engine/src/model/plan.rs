@@ -130,19 +130,15 @@ impl<'a> WeightPlan<'a> {
         ModelTensor::all(self.config).into_iter().map(|part| self.loaded_bytes_of(part)).sum()
     }
 
-    /// Norms, biases and the router, which is small, become single precision whatever the form.
+    /// The same where elements of matrices, the router among them, take `bytes` bytes.
+    pub(super) fn bytes_with_matrices_of(&self, bytes: usize) -> usize {
+        let is_router = |part| matches!(part, ModelTensor::Layer(_, LayerTensor::Router));
+        let element = |part| if is_matrix(part) || is_router(part) { bytes } else { size_of::<f32>() };
+        ModelTensor::all(self.config).into_iter().map(|part| self.elements(part) * element(part)).sum()
+    }
+
     fn loaded_bytes_of(&self, part: ModelTensor) -> usize {
-        use LayerTensor::{Down, ExpertDown, ExpertGate, ExpertUp, Gate, Key, Output, Query, Up, Value};
-        let is_matrix = matches!(
-            part,
-            ModelTensor::Embedding
-                | ModelTensor::Head
-                | ModelTensor::Layer(
-                    _,
-                    Query | Key | Value | Output | Gate | Up | Down | ExpertGate(_) | ExpertUp(_) | ExpertDown(_)
-                )
-        );
-        if is_matrix && self.form == WeightForm::Stored {
+        if is_matrix(part) && self.form == WeightForm::Stored {
             self.stored_bytes(part)
         } else {
             self.elements(part) * size_of::<f32>()
@@ -251,6 +247,20 @@ impl<'a> WeightPlan<'a> {
             progress(self.read.get(), all);
         }
     }
+}
+
+/// Whether tokens are multiplied with it. Norms, biases and the router, which is small, become single precision whatever the form.
+fn is_matrix(part: ModelTensor) -> bool {
+    use LayerTensor::{Down, ExpertDown, ExpertGate, ExpertUp, Gate, Key, Output, Query, Up, Value};
+    matches!(
+        part,
+        ModelTensor::Embedding
+            | ModelTensor::Head
+            | ModelTensor::Layer(
+                _,
+                Query | Key | Value | Output | Gate | Up | Down | ExpertGate(_) | ExpertUp(_) | ExpertDown(_)
+            )
+    )
 }
 
 /// Where the rows of a query or key matrix lie in a GGUF file: the two halves of each head alternate.

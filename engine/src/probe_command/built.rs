@@ -12,6 +12,7 @@ use std::path::Path;
 use engine::built::Built;
 use engine_config::Settings;
 use kernels::cpu::{CpuFeatures, Isa};
+use kernels::cuda::{CudaError, CudaOptions};
 use kitbag::{ConfigNamespaces, Facts, Value};
 use serde::Deserialize;
 
@@ -119,9 +120,15 @@ fn document(argv: &[String], processor: &Processor, root: &Path) -> Document {
 
 fn build(argv: impl IntoIterator<Item = String>, processor: &Processor) -> Result<Built, Failure> {
     let facts = Facts::for_test().with_cpus(processor.cpus);
-    let Opened { context, checkpoint } = launch::open(&Settings::loader().args(argv).facts(facts), None)?;
+    let Opened { context, checkpoint } =
+        launch::open_where(&Settings::loader().args(argv).facts(facts), None, no_cuda)?;
     let machine = Machine { isa: Isa::scalar(), memory: processor.memory_mib.map(|mib| mib << 20) };
     Ok(launch::build_runner(&context.view(), &checkpoint, machine)?.built())
+}
+
+/// What is declared of a machine is its processor.
+fn no_cuda(_: &CudaOptions) -> Result<(), CudaError> {
+    Err(CudaError::NoDriver)
 }
 
 fn values(built: &Built, processor: &Processor) -> BTreeMap<String, Value> {

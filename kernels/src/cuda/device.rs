@@ -44,11 +44,7 @@ impl CudaDevice {
     pub fn open(options: &CudaOptions) -> Result<Self, CudaError> {
         library::load_driver(options.driver_path.as_deref())?;
         let compiler = Compiler::find(options.nvrtc_path.as_deref())?;
-        let devices = CudaContext::device_count().during("starting the driver")?;
-        let devices = usize::try_from(devices).unwrap_or(0);
-        if options.ordinal >= devices {
-            return Err(CudaError::NoDevice { ordinal: options.ordinal, devices });
-        }
+        require_device(options.ordinal)?;
         let context = CudaContext::new(options.ordinal).during("opening the device")?;
         // SAFETY: everything this type hands out is made on and used by its one stream, which orders all accesses.
         unsafe { context.disable_event_tracking() };
@@ -57,9 +53,21 @@ impl CudaDevice {
         Ok(Self { context, stream, compiler, target })
     }
 
+    /// Says what is missing of what [`open`](Self::open) needs, without opening anything on the device.
+    pub fn probe(options: &CudaOptions) -> Result<(), CudaError> {
+        library::load_driver(options.driver_path.as_deref())?;
+        Compiler::find(options.nvrtc_path.as_deref())?;
+        require_device(options.ordinal)
+    }
+
     /// The device's name.
     pub fn name(&self) -> Result<String, CudaError> {
         self.context.name().during("asking the device's name")
+    }
+
+    /// Bytes of its memory that nobody has taken.
+    pub fn free_memory(&self) -> Result<u64, CudaError> {
+        self.context.mem_get_info().during("asking for free device memory").map(|(free, _)| free as u64)
     }
 
     /// What kernels are compiled for on this device.
@@ -113,6 +121,12 @@ impl CudaDevice {
         let (address, _guard) = buffer.device_ptr(&self.stream);
         (address % 16) as usize
     }
+}
+
+fn require_device(ordinal: usize) -> Result<(), CudaError> {
+    let devices = CudaContext::device_count().during("starting the driver")?;
+    let devices = usize::try_from(devices).unwrap_or(0);
+    if ordinal < devices { Ok(()) } else { Err(CudaError::NoDevice { ordinal, devices }) }
 }
 
 /// A compiled program on the device.

@@ -8,6 +8,7 @@
 mod add_bias;
 mod argmax;
 mod attention_rules;
+mod bf16;
 mod combine_experts;
 mod copy_pages;
 mod decode_attention;
@@ -34,6 +35,7 @@ pub mod check;
 pub use add_bias::{AddBias, AddBiasArgs, AddBiasShape};
 pub use argmax::{Argmax, ArgmaxArgs};
 pub use attention_rules::AttentionRules;
+pub use bf16::{from_bf16, to_bf16};
 pub use check::{Report, self_check};
 pub use combine_experts::{CombineExperts, CombineExpertsArgs, CombineExpertsShape};
 pub use copy_pages::{CopyPages, CopyPagesArgs};

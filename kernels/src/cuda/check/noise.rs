@@ -1,4 +1,6 @@
-//! Seeded random numbers, and bf16 as bits.
+//! Seeded random numbers.
+
+pub(super) use crate::cuda::bf16::{from_bf16, to_bf16};
 
 /// A small generator (`SplitMix64`): the same numbers everywhere for a seed, with no dependency to keep in step.
 #[derive(Debug, Clone)]
@@ -52,41 +54,12 @@ pub(super) fn change(values: &mut [f32], new: impl Fn(f32) -> f32) {
     }
 }
 
-/// A NaN.
+/// A NaN, as bf16.
 pub(super) const BF16_NAN: u16 = 0x7fc1;
-
-/// The nearest bf16, ties to even.
-pub(super) fn to_bf16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    if value.is_nan() {
-        return BF16_NAN;
-    }
-    (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16
-}
-
-/// The value of a bf16.
-pub(super) fn from_bf16(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bf16_rounds_to_nearest_even() {
-        for (value, bits) in [
-            (1.0, 0x3f80),
-            (f32::from_bits(0x3f80_8000), 0x3f80),
-            (f32::from_bits(0x3f81_8000), 0x3f82),
-            (f32::from_bits(0x3f80_8001), 0x3f81),
-            (f32::NEG_INFINITY, 0xff80),
-            (f32::MAX, 0x7f80),
-        ] {
-            assert_eq!(to_bf16(value), bits, "{value}");
-        }
-        assert!(from_bf16(to_bf16(f32::NAN)).is_nan());
-    }
 
     #[test]
     fn normal_numbers_have_mean_0_and_deviation_1() {

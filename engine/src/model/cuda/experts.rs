@@ -1,0 +1,245 @@
+//! The feed-forward block of a layer with experts: choose, sort the rows by expert, two products, sum.
+
+use kernels::cuda::{
+    CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaDevice, CudaError, CudaSlice, CudaView, Floats,
+    GroupRows, GroupRowsArgs, GroupRowsShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RouteExperts,
+    RouteExpertsArgs, RouteExpertsShape, RowsMut, SiluMul, SiluMulArgs, SiluMulShape,
+};
+
+use super::ELEMENT;
+use super::decoder::{rows, rows_mut};
+use super::kernels::BLOCK_ROWS;
+use crate::model::config::{Experts, ModelConfig};
+
+/// Logits of a token's row of the router: those of the experts and, up to a width that the product takes, some of none.
+pub(super) fn router_width(experts: &Experts) -> usize {
+    experts.count.next_multiple_of(8)
+}
+
+/// The weights of a layer.
+pub(super) struct ExpertWeights {
+    /// `[router_width, hidden_size]`, whose last rows, of no expert, are zeros.
+    pub(super) router: CudaSlice<u16>,
+    /// `[experts, 2 * intermediate_size, hidden_size]`
+    pub(super) gate_up: CudaSlice<u16>,
+    /// `[experts, hidden_size, intermediate_size]`
+    pub(super) down: CudaSlice<u16>,
+}
+
+fn route_shape(experts: &Experts) -> RouteExpertsShape {
+    RouteExpertsShape { experts: experts.count, chosen: experts.per_token, renormalise: experts.renormalised }
+}
+
+fn group_shape(experts: &Experts, block_rows: usize) -> GroupRowsShape {
+    GroupRowsShape { experts: experts.count, block_rows }
+}
+
+fn gate_up_shape(config: &ModelConfig, experts: &Experts, block_rows: usize) -> GroupedGemmShape {
+    GroupedGemmShape {
+        block_rows,
+        experts: experts.count,
+        columns: 2 * experts.intermediate_size,
+        depth: config.hidden_size,
+        rows_per_input: experts.per_token,
+    }
+}
+
+fn down_shape(config: &ModelConfig, experts: &Experts, block_rows: usize) -> GroupedGemmShape {
+    GroupedGemmShape {
+        block_rows,
+        experts: experts.count,
+        columns: config.hidden_size,
+        depth: experts.intermediate_size,
+        rows_per_input: 1,
+    }
+}
+
+fn combine_shape(config: &ModelConfig, experts: &Experts) -> CombineExpertsShape {
+    CombineExpertsShape { width: config.hidden_size, chosen: experts.per_token }
+}
+
+/// Says which size of a model's experts no kernel supports.
+pub(super) fn check(config: &ModelConfig, experts: &Experts) -> Result<(), CudaError> {
+    route_shape(experts).check()?;
+    combine_shape(config, experts).check()?;
+    SiluMulShape { width: experts.intermediate_size }.check()?;
+    BLOCK_ROWS.into_iter().try_for_each(|rows| {
+        group_shape(experts, rows).check()?;
+        gate_up_shape(config, experts, rows).check()?;
+        down_shape(config, experts, rows).check()
+    })
+}
+
+/// Compiled kernels; of those that come in two the first is for blocks of few rows.
+pub(super) struct ExpertKernels {
+    experts: Experts,
+    route: RouteExperts,
+    group: [GroupRows; 2],
+    gate_up: [GroupedGemm; 2],
+    silu: SiluMul,
+    down: [GroupedGemm; 2],
+    combine: CombineExperts,
+}
+
+impl ExpertKernels {
+    pub(super) fn compile(device: &CudaDevice, config: &ModelConfig, experts: &Experts) -> Result<Self, CudaError> {
+        let [few, many] = BLOCK_ROWS;
+        let group = |rows| GroupRows::compile(device, group_shape(experts, rows));
+        let gate_up = |rows| GroupedGemm::compile(device, gate_up_shape(config, experts, rows));
+        let down = |rows| GroupedGemm::compile(device, down_shape(config, experts, rows));
+        Ok(Self {
+            experts: experts.clone(),
+            route: RouteExperts::compile(device, route_shape(experts))?,
+            group: [group(few)?, group(many)?],
+            gate_up: [gate_up(few)?, gate_up(many)?],
+            silu: SiluMul::compile(device, SiluMulShape { width: experts.intermediate_size })?,
+            down: [down(few)?, down(many)?],
+            combine: CombineExperts::compile(device, combine_shape(config, experts))?,
+        })
+    }
+}
+
+/// The numbers of a step, each with room for the longest.
+pub(super) struct ExpertBuffers {
+    /// `[tokens, router_width]`
+    pub(super) logits: CudaSlice<u16>,
+    chosen: CudaSlice<i32>,
+    weights: CudaSlice<f32>,
+    sorted_rows: CudaSlice<i32>,
+    block_expert: CudaSlice<i32>,
+    used_rows: CudaSlice<i32>,
+    gate_up: CudaSlice<u16>,
+    activated: CudaSlice<u16>,
+    products: CudaSlice<u16>,
+}
+
+/// How many elements of 16 bits and of 32 bits each of them has.
+struct Elements {
+    narrow: [usize; 4],
+    wide: [usize; 4],
+}
+
+impl Elements {
+    fn of(config: &ModelConfig, experts: &Experts, tokens: usize) -> Self {
+        let (rows, inner) = (tokens * experts.per_token, experts.intermediate_size);
+        let blocks = BLOCK_ROWS.map(|block_rows| group_shape(experts, block_rows).most_blocks(rows));
+        let sorted = blocks.iter().zip(BLOCK_ROWS).map(|(blocks, block_rows)| blocks * block_rows).max();
+        Self {
+            narrow: [tokens * router_width(experts), rows * 2 * inner, rows * inner, rows * config.hidden_size],
+            wide: [rows, rows, sorted.unwrap_or(0), blocks.into_iter().max().unwrap_or(0)],
+        }
+    }
+}
+
+/// Bytes of all of them.
+pub(super) fn step_bytes(config: &ModelConfig, experts: &Experts, tokens: usize) -> usize {
+    let Elements { narrow, wide } = Elements::of(config, experts, tokens);
+    narrow.iter().sum::<usize>() * ELEMENT + wide.iter().sum::<usize>() * size_of::<i32>()
+}
+
+impl ExpertBuffers {
+    pub(super) fn new(
+        device: &CudaDevice,
+        config: &ModelConfig,
+        experts: &Experts,
+        tokens: usize,
+    ) -> Result<Self, CudaError> {
+        let Elements { narrow, wide } = Elements::of(config, experts, tokens);
+        let [logits, gate_up, activated, products] = narrow;
+        let [chosen, weights, sorted_rows, block_expert] = wide;
+        Ok(Self {
+            logits: device.zeros(logits)?,
+            chosen: device.zeros(chosen)?,
+            weights: device.zeros(weights)?,
+            sorted_rows: device.zeros(sorted_rows)?,
+            block_expert: device.zeros(block_expert)?,
+            used_rows: device.zeros(1)?,
+            gate_up: device.zeros(gate_up)?,
+            activated: device.zeros(activated)?,
+            products: device.zeros(products)?,
+        })
+    }
+}
+
+impl ExpertKernels {
+    /// Lets every token of `input`, `[tokens, hidden_size]`, through its experts, by the router's logits that are in `buffers`.
+    pub(super) fn forward(
+        &self,
+        device: &CudaDevice,
+        weights: &ExpertWeights,
+        positions: CudaView<'_, i32>,
+        input: CudaView<'_, u16>,
+        buffers: &mut ExpertBuffers,
+        output: RowsMut<'_>,
+    ) -> Result<(), CudaError> {
+        let experts = &self.experts;
+        let (tokens, width) = (positions.len(), self.combine.shape().width);
+        let (inner, chosen) = (experts.intermediate_size, experts.per_token);
+        let count = tokens * chosen;
+        let router = router_width(experts);
+        device.route_experts(
+            &self.route,
+            RouteExpertsArgs {
+                logits: Floats::Bf16(buffers.logits.slice(..tokens * router)),
+                stride: router,
+                positions,
+                experts: buffers.chosen.slice_mut(..count),
+                weights: buffers.weights.slice_mut(..count),
+            },
+        )?;
+        // Blocks of many rows waste little where an expert gets more than a small block of them.
+        let size = usize::from(count / experts.count > BLOCK_ROWS[0]);
+        let blocks = group_shape(experts, BLOCK_ROWS[size]).most_blocks(count);
+        let sorted = blocks * BLOCK_ROWS[size];
+        device.group_rows(
+            &self.group[size],
+            GroupRowsArgs {
+                expert_of_row: buffers.chosen.slice(..count),
+                sorted_rows: buffers.sorted_rows.slice_mut(..sorted),
+                block_expert: buffers.block_expert.slice_mut(..blocks),
+                used_rows: buffers.used_rows.slice_mut(..1),
+            },
+        )?;
+        device.grouped_gemm(
+            &self.gate_up[size],
+            GroupedGemmArgs {
+                input,
+                weights: weights.gate_up.as_view(),
+                sorted_rows: buffers.sorted_rows.slice(..sorted),
+                block_expert: buffers.block_expert.slice(..blocks),
+                used_rows: buffers.used_rows.slice(..1),
+                rows: count,
+                output: buffers.gate_up.slice_mut(..count * 2 * inner),
+            },
+        )?;
+        device.silu_mul(
+            &self.silu,
+            SiluMulArgs {
+                gate_up: rows(buffers.gate_up.slice(..count * 2 * inner), 2 * inner),
+                rows: count,
+                output: rows_mut(buffers.activated.slice_mut(..count * inner), inner),
+            },
+        )?;
+        device.grouped_gemm(
+            &self.down[size],
+            GroupedGemmArgs {
+                input: buffers.activated.slice(..count * inner),
+                weights: weights.down.as_view(),
+                sorted_rows: buffers.sorted_rows.slice(..sorted),
+                block_expert: buffers.block_expert.slice(..blocks),
+                used_rows: buffers.used_rows.slice(..1),
+                rows: count,
+                output: buffers.products.slice_mut(..count * width),
+            },
+        )?;
+        device.combine_experts(
+            &self.combine,
+            CombineExpertsArgs {
+                rows: rows(buffers.products.slice(..count * width), width),
+                weights: buffers.weights.slice(..count),
+                tokens,
+                output,
+            },
+        )
+    }
+}

@@ -1,0 +1,184 @@
+//! What a model on a device needs besides its weights, by the sizes of its runner.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use kernels::cuda::{
+    AttentionRules, CudaDevice, CudaError, CudaSlice, KvLayout, PrefillAttention, RopeKvWrite, rope_turns,
+};
+
+use super::experts::{self, ExpertBuffers};
+use super::kernels::{attention_shape, experts_in_use, logit_width, qkv_width, rope_shape};
+use super::{ELEMENT, LOGIT_ROWS, check_supported};
+use crate::error::{Error, Result};
+use crate::model::config::ModelConfig;
+
+/// The sizes of a runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaSizes {
+    /// Tokens per page, a power of two.
+    pub page_size: usize,
+    /// Pages for the keys and values of all sequences.
+    pub pages: usize,
+    /// The most tokens of a step.
+    pub step_tokens: usize,
+    /// The longest sequence.
+    pub context_length: usize,
+}
+
+/// Pools of keys and values, room for the numbers of a step, and the kernels that know the size of a page.
+pub struct CudaState {
+    pub(super) layers: Vec<PoolLayer>,
+    pub(super) layout: KvLayout,
+    pub(super) rope: RopeKvWrite,
+    /// By sliding window.
+    pub(super) attention: BTreeMap<Option<usize>, PrefillAttention>,
+    /// Cosines and sines of all positions.
+    pub(super) turns: CudaSlice<f32>,
+    pub(super) step: StepBuffers,
+    pub(super) sizes: CudaSizes,
+    bytes: usize,
+}
+
+/// The keys and values of a layer.
+pub(super) struct PoolLayer {
+    pub(super) keys: CudaSlice<u16>,
+    pub(super) values: CudaSlice<u16>,
+}
+
+/// The numbers of a step, each with room for the longest.
+pub(super) struct StepBuffers {
+    /// The residual stream.
+    pub(super) hidden: CudaSlice<u16>,
+    pub(super) normed: CudaSlice<u16>,
+    pub(super) qkv: CudaSlice<u16>,
+    pub(super) query: CudaSlice<u16>,
+    pub(super) attended: CudaSlice<u16>,
+    /// What is added to the residual stream next.
+    pub(super) update: CudaSlice<u16>,
+    pub(super) gate_up: CudaSlice<u16>,
+    pub(super) activated: CudaSlice<u16>,
+    pub(super) wanted: CudaSlice<u16>,
+    pub(super) logits: CudaSlice<u16>,
+    pub(super) experts: Option<ExpertBuffers>,
+}
+
+/// Elements of each of these.
+fn step_elements(config: &ModelConfig, tokens: usize) -> [usize; 10] {
+    let (hidden, inner) = (tokens * config.hidden_size, tokens * config.intermediate_size);
+    let query = tokens * config.query_size();
+    let rows = LOGIT_ROWS.min(tokens);
+    let (wanted, logits) = (rows * config.hidden_size, rows * logit_width(config));
+    [hidden, hidden, tokens * qkv_width(config), query, query, hidden, 2 * inner, inner, wanted, logits]
+}
+
+/// Bytes of the numbers of a step.
+pub(super) fn step_bytes(config: &ModelConfig, tokens: usize) -> usize {
+    let of_experts = experts_in_use(config).map_or(0, |experts| experts::step_bytes(config, experts, tokens));
+    step_elements(config, tokens).iter().sum::<usize>() * ELEMENT + of_experts
+}
+
+/// Bytes of the cosines and sines of all positions.
+pub(super) fn turns_bytes(config: &ModelConfig, context_length: usize) -> usize {
+    context_length * config.head_dim * size_of::<f32>()
+}
+
+impl StepBuffers {
+    fn new(device: &CudaDevice, config: &ModelConfig, tokens: usize) -> std::result::Result<Self, CudaError> {
+        let [hidden, normed, qkv, query, attended, update, gate_up, activated, wanted, logits] =
+            step_elements(config, tokens).map(|elements| device.zeros(elements));
+        Ok(Self {
+            hidden: hidden?,
+            normed: normed?,
+            qkv: qkv?,
+            query: query?,
+            attended: attended?,
+            update: update?,
+            gate_up: gate_up?,
+            activated: activated?,
+            wanted: wanted?,
+            logits: logits?,
+            experts: match experts_in_use(config) {
+                Some(experts) => Some(ExpertBuffers::new(device, config, experts, tokens)?),
+                None => None,
+            },
+        })
+    }
+}
+
+impl CudaState {
+    /// How an element of a key or a value is kept.
+    pub const ELEMENT: &str = "bfloat16";
+
+    /// Takes the memory and compiles the kernels; `frequencies` are the radians that pairs of elements turn per position.
+    pub(super) fn new(
+        device: &CudaDevice,
+        config: &ModelConfig,
+        frequencies: &[f64],
+        sizes: CudaSizes,
+    ) -> Result<Self> {
+        check_supported(config, sizes.page_size)?;
+        let bytes = check_memory(device, config, sizes)?;
+        let shape = attention_shape(config, sizes.page_size);
+        let layout = KvLayout::token_major(shape.kv(), sizes.pages);
+        // What was free may have been taken by another program since.
+        let pool = || {
+            device.zeros(sizes.pages * layout.page_stride).map_err(|error| {
+                let pages = sizes.pages;
+                Error::Setting(format!("{pages} pages of keys and values: {error} (lower --max-total-tokens)"))
+            })
+        };
+        let mut layers = Vec::new();
+        for _ in 0..config.layers {
+            layers.push(PoolLayer { keys: pool()?, values: pool()? });
+        }
+        let mut attention = BTreeMap::new();
+        for &window in &config.windows {
+            if let Entry::Vacant(entry) = attention.entry(window) {
+                let rules = AttentionRules { window, ..AttentionRules::default() };
+                entry.insert(PrefillAttention::compile(device, shape, rules)?);
+            }
+        }
+        Ok(Self {
+            layers,
+            layout,
+            rope: RopeKvWrite::compile(device, rope_shape(config, sizes.page_size))?,
+            attention,
+            turns: device.upload(&rope_turns(frequencies, config.rope.amplitude(), sizes.context_length))?,
+            step: StepBuffers::new(device, config, sizes.step_tokens)?,
+            sizes,
+            bytes,
+        })
+    }
+
+    /// Bytes of all keys and values.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The bytes of the pools, or which setting would make them fit.
+fn check_memory(device: &CudaDevice, config: &ModelConfig, sizes: CudaSizes) -> Result<usize> {
+    let page = 2 * config.layers * config.kv_size() * ELEMENT * sizes.page_size;
+    let rest = step_bytes(config, sizes.step_tokens) + turns_bytes(config, sizes.context_length);
+    let free = usize::try_from(device.free_memory()?).unwrap_or(usize::MAX);
+    let pools = page.checked_mul(sizes.pages);
+    if let Some(pools) = pools.filter(|pools| pools.saturating_add(rest) <= free) {
+        return Ok(pools);
+    }
+    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+    let tokens = free.saturating_sub(rest) / page * sizes.page_size;
+    let way = match tokens {
+        0 => "lower --chunked-prefill-size, or use --device cpu".to_owned(),
+        tokens => format!("--max-total-tokens {tokens} is the most that fits"),
+    };
+    Err(Error::Setting(format!(
+        "{} pages of {} tokens of keys and values take {} MiB beside {} MiB for a step, and the device has {} MiB free: {way}",
+        sizes.pages,
+        sizes.page_size,
+        mib(pools.unwrap_or(usize::MAX)),
+        mib(rest),
+        free >> 20
+    )))
+}

@@ -1,0 +1,183 @@
+//! Weights on a device: matrices rounded to bf16 once, norms and biases in single precision.
+
+use kernels::cpu::{Matrix, Workers};
+use kernels::cuda::{CudaDevice, CudaError, CudaSlice, to_bf16};
+
+use super::ELEMENT;
+use super::experts::{ExpertWeights, router_width};
+use super::kernels::{MatrixSize, logit_width};
+use crate::model::architecture::{AttentionBias, QueryKeyNorm};
+use crate::model::config::Experts;
+use crate::model::plan::WeightPlan;
+use crate::model::tensors::{LayerTensor, ModelTensor};
+
+/// `y = x · Wᵀ + b`.
+pub(super) struct DeviceLinear {
+    pub(super) weight: CudaSlice<u16>,
+    pub(super) size: MatrixSize,
+    pub(super) bias: Option<CudaSlice<f32>>,
+}
+
+/// All weights of a model.
+pub(super) struct DeviceWeights {
+    /// `[logit_width, hidden_size]`, whose last rows, of no token, are zeros.
+    pub(super) embedding: CudaSlice<u16>,
+    pub(super) layers: Vec<DeviceLayer>,
+    pub(super) final_norm: CudaSlice<f32>,
+    /// Like the embedding; nothing where the embedding is the head.
+    pub(super) head: Option<CudaSlice<u16>>,
+}
+
+/// The weights of a layer.
+pub(super) struct DeviceLayer {
+    pub(super) attention_norm: CudaSlice<f32>,
+    pub(super) query_key_value: DeviceLinear,
+    pub(super) query_key_norm: Option<(CudaSlice<f32>, CudaSlice<f32>)>,
+    pub(super) attention_output: DeviceLinear,
+    pub(super) mlp_norm: CudaSlice<f32>,
+    pub(super) feed_forward: DeviceFeedForward,
+}
+
+/// The feed-forward block of a layer.
+pub(super) enum DeviceFeedForward {
+    Dense { gate_up: DeviceLinear, down: DeviceLinear },
+    Sparse(ExpertWeights),
+}
+
+/// What loading needs.
+struct Loader<'a> {
+    plan: &'a WeightPlan<'a>,
+    workers: &'a Workers,
+    device: &'a CudaDevice,
+}
+
+/// The bytes of all weights of a plan once they are on a device.
+pub(super) fn bytes(plan: &WeightPlan<'_>) -> usize {
+    let config = plan.config();
+    let tables = if config.tied_embeddings { 1 } else { 2 };
+    let routers = (0..config.layers).filter_map(|layer| config.experts_of(layer));
+    let added_rows = tables * (logit_width(config) - config.vocab_size)
+        + routers.map(|experts| router_width(experts) - experts.count).sum::<usize>();
+    plan.bytes_with_matrices_of(ELEMENT) + added_rows * config.hidden_size * ELEMENT
+}
+
+impl DeviceWeights {
+    /// Reads all weights of a checked plan, one matrix at a time.
+    pub(super) fn load(plan: &WeightPlan<'_>, workers: &Workers, device: &CudaDevice) -> Result<Self, CudaError> {
+        let config = plan.config();
+        let loader = Loader { plan, workers, device };
+        let rows = logit_width(config);
+        let embedding = loader.matrix(&[ModelTensor::Embedding], rows)?;
+        let layers = (0..config.layers).map(|index| loader.layer(index)).collect::<Result<_, _>>()?;
+        let final_norm = loader.floats(&[ModelTensor::FinalNorm])?;
+        let head = if config.tied_embeddings { None } else { Some(loader.matrix(&[ModelTensor::Head], rows)?) };
+        Ok(Self { embedding, layers, final_norm, head })
+    }
+}
+
+impl Loader<'_> {
+    fn layer(&self, index: usize) -> Result<DeviceLayer, CudaError> {
+        use LayerTensor::{
+            AttentionNorm, Down, DownBias, Gate, GateBias, Key, KeyBias, KeyNorm, MlpNorm, Output, OutputBias, Query,
+            QueryBias, QueryNorm, Up, UpBias, Value, ValueBias,
+        };
+        let config = self.plan.config();
+        let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+        let of_layer = |tensor| ModelTensor::Layer(index, tensor);
+        let one = |tensor| self.floats(&[of_layer(tensor)]);
+        let linear = |weights: &[LayerTensor], biases: &[LayerTensor], is_biased: bool, size: MatrixSize| {
+            let all = |tensors: &[LayerTensor]| tensors.iter().map(|&tensor| of_layer(tensor)).collect::<Vec<_>>();
+            Ok::<_, CudaError>(DeviceLinear {
+                weight: self.matrix(&all(weights), size.0)?,
+                size,
+                bias: if is_biased { Some(self.floats(&all(biases))?) } else { None },
+            })
+        };
+        let biases = config.attention_bias;
+        Ok(DeviceLayer {
+            attention_norm: one(AttentionNorm)?,
+            query_key_value: linear(
+                &[Query, Key, Value],
+                &[QueryBias, KeyBias, ValueBias],
+                biases != AttentionBias::None,
+                (super::kernels::qkv_width(config), hidden),
+            )?,
+            query_key_norm: match config.query_key_norm {
+                QueryKeyNorm::None => None,
+                QueryKeyNorm::Head | QueryKeyNorm::Row => Some((one(QueryNorm)?, one(KeyNorm)?)),
+            },
+            attention_output: linear(
+                &[Output],
+                &[OutputBias],
+                biases == AttentionBias::All,
+                (hidden, config.query_size()),
+            )?,
+            mlp_norm: one(MlpNorm)?,
+            feed_forward: match config.experts_of(index) {
+                Some(experts) => DeviceFeedForward::Sparse(self.experts(index, experts)?),
+                None => DeviceFeedForward::Dense {
+                    gate_up: linear(&[Gate, Up], &[GateBias, UpBias], config.mlp_bias, (2 * inner, hidden))?,
+                    down: linear(&[Down], &[DownBias], config.mlp_bias, (hidden, inner))?,
+                },
+            },
+        })
+    }
+
+    fn experts(&self, layer: usize, experts: &Experts) -> Result<ExpertWeights, CudaError> {
+        use LayerTensor::{ExpertDown, ExpertGate, ExpertUp, Router};
+        let of_layer = |tensor| ModelTensor::Layer(layer, tensor);
+        let router = Matrix::floats(self.plan.config().hidden_size, self.plan.load(self.workers, &[of_layer(Router)]));
+        let all = 0..experts.count;
+        let gates = all.clone().flat_map(|expert| [ExpertGate(expert), ExpertUp(expert)].map(of_layer));
+        let (gates, downs): (Vec<_>, Vec<_>) =
+            (gates.collect(), all.map(|expert| of_layer(ExpertDown(expert))).collect());
+        Ok(ExpertWeights {
+            router: self.device.upload(&rounded(self.workers, &router, router_width(experts)))?,
+            gate_up: self.matrix(&gates, 2 * experts.intermediate_size * experts.count)?,
+            down: self.matrix(&downs, self.plan.config().hidden_size * experts.count)?,
+        })
+    }
+
+    fn floats(&self, parts: &[ModelTensor]) -> Result<CudaSlice<f32>, CudaError> {
+        self.device.upload(&self.plan.load(self.workers, parts))
+    }
+
+    /// The matrices `parts` one below another, and below them zeros up to `rows` rows.
+    fn matrix(&self, parts: &[ModelTensor], rows: usize) -> Result<CudaSlice<u16>, CudaError> {
+        self.device.upload(&rounded(self.workers, &self.plan.matrix(self.workers, parts), rows))
+    }
+}
+
+/// The nearest bf16 of every number of a matrix, and below them zeros up to `rows` rows.
+fn rounded(workers: &Workers, matrix: &Matrix, rows: usize) -> Vec<u16> {
+    // Rows that are expanded at once: so many that a part is worth a thread, and few enough to stay in a cache.
+    const PART: usize = 16;
+    let columns = matrix.columns();
+    let mut bits = Vec::with_capacity(rows * columns);
+    let mut part = vec![0.0; PART * columns];
+    for first in (0..matrix.rows()).step_by(PART) {
+        let count = PART.min(matrix.rows() - first);
+        let part = &mut part[..count * columns];
+        workers.for_each_row(part, columns, |row, out| matrix.expand_row(workers.isa(), first + row, out));
+        bits.extend(part.iter().map(|&number| to_bf16(number)));
+    }
+    bits.resize(rows * columns, 0);
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    #[test]
+    fn rows_of_no_token_are_zeros() {
+        let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
+        let numbers: Vec<f32> = (0..34).map(|number| number as f32 - 3.0).collect();
+        let bits = rounded(&workers, &Matrix::floats(2, numbers.clone()), 24);
+        assert_eq!(bits.len(), 48);
+        assert_eq!(bits[..34], numbers.iter().map(|&number| to_bf16(number)).collect::<Vec<_>>());
+        assert!(bits[34..].iter().all(|&bits| bits == 0));
+    }
+}

@@ -1,0 +1,63 @@
+//! What a token's logits do not depend on: how its prompt was cut, where its pages are, and who else uses the device.
+
+use super::{Reference, all_logits, limits, open, runner};
+
+fn bits(logits: Vec<f32>) -> Vec<u32> {
+    logits.into_iter().map(f32::to_bits).collect()
+}
+
+#[test]
+fn chunks_and_pages_change_no_bit_of_the_logits() {
+    for model in ["mistral", "qwen3"] {
+        let reference = Reference::of(model);
+        let tokens = &reference.prompt[..40];
+        let mut runner = runner(&open(model), 16, 64).unwrap_or_else(|error| panic!("{model}: {error}"));
+        let whole = bits(all_logits(&mut runner, tokens));
+        for (page_size, chunk) in [(16, 1), (1, 7), (64, 7), (64, 64), (1, 33)] {
+            runner = runner.rebuild(limits(page_size, chunk)).unwrap_or_else(|error| panic!("{model}: {error}"));
+            // A sequence before this one: the pages of the other are not the first, and have been used.
+            all_logits(&mut runner, &tokens[..9]);
+            let other = bits(all_logits(&mut runner, tokens));
+            assert!(other == whole, "{model}, pages of {page_size}, chunks of {chunk}");
+        }
+    }
+}
+
+#[test]
+fn two_engines_on_one_device_do_not_disturb_each_other() {
+    let (one, other) = (Reference::of("llama"), Reference::of("qwen2"));
+    let open_runner = |model| runner(&open(model), 4, 8).unwrap_or_else(|error| panic!("{model}: {error}"));
+    let alone = |model, tokens: &[u32]| bits(all_logits(&mut open_runner(model), tokens));
+    let (one, other) = (&one.prompt[..24], &other.prompt[..24]);
+    let wanted = [alone("llama", one), alone("qwen2", other)];
+    let mut runners = [open_runner("llama"), open_runner("qwen2")];
+    let mut sequences = [runners[0].start(), runners[1].start()];
+    let mut got = [Vec::new(), Vec::new()];
+    for at in (0..24).step_by(6) {
+        for (engine, tokens) in [one, other].into_iter().enumerate() {
+            let part = &tokens[at..at + 6];
+            let logits = runners[engine].extend(&mut sequences[engine], part, engine::runner::Logits::All);
+            got[engine].extend(bits(logits.unwrap_or_else(|error| panic!("{error}"))));
+        }
+    }
+    assert!(got == wanted);
+    for (runner, sequence) in runners.iter_mut().zip(sequences) {
+        runner.release(sequence).expect("it held its pages");
+    }
+}
+
+#[test]
+fn two_engines_on_two_threads_answer_as_alone() {
+    let models = ["llama", "qwen2"];
+    let prompts = models.map(|model| Reference::of(model).prompt[..12].to_vec());
+    let run = |index: usize| {
+        let mut runner = runner(&open(models[index]), 16, 5).unwrap_or_else(|error| panic!("{error}"));
+        bits(all_logits(&mut runner, &prompts[index]))
+    };
+    let alone = [run(0), run(1)];
+    let together = std::thread::scope(|scope| {
+        let threads = [0, 1].map(|index| scope.spawn(move || run(index)));
+        threads.map(|thread| thread.join().expect("it does not panic"))
+    });
+    assert!(together == alone);
+}

@@ -1,0 +1,91 @@
+//! The engine on the emulated device: small models against an independent float32 implementation.
+
+mod bits;
+mod limits;
+mod logits;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use engine::checkpoint::{Checkpoint, LoadFormat};
+use engine::model::CudaDecoder;
+use engine::runner::{Logits, Runner, RunnerLimits};
+use kernel_tests::device;
+use kernels::cpu::Workers;
+use serde_json::Value;
+
+fn folder(model: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models").join(model)
+}
+
+fn open(model: &str) -> Checkpoint {
+    Checkpoint::open(&folder(model), LoadFormat::Auto).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn limits(page_size: usize, chunked_prefill_size: usize) -> RunnerLimits {
+    RunnerLimits {
+        page_size,
+        pool_pages: 256_usize.div_ceil(page_size),
+        chunked_prefill_size,
+        context_length: Some(256),
+    }
+}
+
+/// A runner on the emulated device with room for 256 tokens.
+fn runner(checkpoint: &Checkpoint, page_size: usize, chunked_prefill_size: usize) -> engine::Result<Runner> {
+    let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
+    let model = CudaDecoder::load(&checkpoint.plan()?, &workers, device(), page_size)?;
+    Runner::on_cuda(model, limits(page_size, chunked_prefill_size))
+}
+
+/// What the reference was given and what it said.
+struct Reference {
+    prompt: Vec<u32>,
+    /// The prompt and its likeliest continuation but for the last token.
+    tokens: Vec<u32>,
+    /// `[tokens, vocabulary]`
+    logits: Vec<f32>,
+    vocabulary: usize,
+}
+
+impl Reference {
+    fn of(model: &str) -> Self {
+        let path = folder(model);
+        let text = std::fs::read_to_string(path.join("reference.json")).expect("readable");
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        let ids = |key: &str| -> Vec<u32> {
+            json[key].as_array().expect("a list").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
+        };
+        let (prompt, greedy) = (ids("prompt_ids"), ids("greedy_ids"));
+        let bytes = std::fs::read(path.join("reference.safetensors")).expect("readable");
+        let mut logits = floats(&bytes, "prompt_logits");
+        let vocabulary = logits.len() / prompt.len();
+        let mut tokens = prompt.clone();
+        // The models of single options have logits for their prompts alone.
+        if !model.starts_with("options/") {
+            // The first of the continuation is the last of the prompt.
+            logits.extend(&floats(&bytes, "greedy_logits")[vocabulary..]);
+            tokens.extend(&greedy[..greedy.len() - 1]);
+        }
+        assert_eq!(logits.len(), tokens.len() * vocabulary);
+        Self { prompt, tokens, logits, vocabulary }
+    }
+}
+
+/// A float32 tensor of a safetensors file, read without the engine.
+fn floats(bytes: &[u8], name: &str) -> Vec<f32> {
+    let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
+    assert_eq!(header[name]["dtype"], "F32");
+    let at = |i: usize| 8 + length + header[name]["data_offsets"][i].as_u64().expect("an offset") as usize;
+    let (numbers, _) = bytes[at(0)..at(1)].as_chunks::<4>();
+    numbers.iter().map(|&number| f32::from_le_bytes(number)).collect()
+}
+
+/// The logits after every token.
+fn all_logits(runner: &mut Runner, tokens: &[u32]) -> Vec<f32> {
+    let mut sequence = runner.start();
+    let logits = runner.extend(&mut sequence, tokens, Logits::All);
+    runner.release(sequence).expect("it held its pages");
+    logits.unwrap_or_else(|error| panic!("{error}"))
+}
