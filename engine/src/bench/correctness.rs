@@ -63,6 +63,7 @@ pub fn ways_agree(mut runner: Runner, length: usize, seed: u64, tolerance: f32) 
     let decode = format!("a prompt of {prompt} tokens and {CONTINUED} decode steps, against one prefill");
     found.extend(first_difference(decode, &stepped, &reference, vocab_size, tolerance));
     for (page_size, chunk) in WAYS {
+        // A device has no kernels for some.
         if !runner.takes_pages_of(page_size) {
             continue;
         }
