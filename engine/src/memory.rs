@@ -128,11 +128,26 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::checkpoint::{Checkpoint, LoadFormat};
 
     const MIB: u64 = 1 << 20;
     /// 100 MiB for the model, 1 MiB for a token.
     const NEED: Need = Need { weights: 60 * MIB, step: 8 * MIB, least_step: MIB, kv_per_token: MIB };
+
+    #[test]
+    fn a_step_by_hand() {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/mixtral");
+        let checkpoint = Checkpoint::open(&model, LoadFormat::Auto).expect("a model");
+        let step = |chunk| Need::of(checkpoint.config(), 0, chunk).step;
+        // Four times 64 for the stream, twice 64 + 2 * 32 for heads, thrice 128 for each of two experts.
+        let per_token = 4 * (4 * 64 + 2 * 128 + 3 * 256);
+        assert_eq!(step(1), per_token + 4 * 512);
+        // No chunk is longer than the 2048 tokens of the context.
+        assert_eq!((step(2048), step(100_000)), (2048 * per_token + 4 * 512, 2048 * per_token + 4 * 512));
+    }
 
     #[test]
     fn pages_by_hand() {

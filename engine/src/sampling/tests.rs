@@ -77,6 +77,8 @@ fn shortlists_are_those_worked_out_by_hand() {
     let equal = [0.25; 4];
     assert_eq!(kept(&equal, &Sampling { top_k: 2, ..warm() }), [0, 1]);
     assert_eq!(kept(&equal, &Sampling { top_p: 0.6, ..warm() }), [0, 1, 2]);
+    // A share that is reached exactly is reached.
+    assert_eq!(kept(&equal, &Sampling { top_p: 0.5, ..warm() }), [0, 1]);
 }
 
 #[test]

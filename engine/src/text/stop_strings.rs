@@ -100,6 +100,11 @@ mod tests {
     }
 
     #[test]
+    fn the_string_that_is_whole_first_counts_also_where_another_began_before() {
+        assert_eq!(run(&["abcd", "bc"], &["xabcd"]), (vec!["xa".into(), String::new()], true));
+    }
+
+    #[test]
     fn characters_of_several_bytes_are_kept_whole() {
         assert_eq!(run(&["é!"], &["caf", "é", "?"]).0, ["caf", "", "é?", ""]);
         let (out, is_stopped) = run(&["🦀🦀"], &["🦀", "a🦀", "🦀"]);

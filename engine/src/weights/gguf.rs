@@ -1,6 +1,5 @@
 //! The GGUF format, version 3: key-value metadata, tensor descriptions, then the aligned tensors.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{ElementType, MappedFile, Weights};
@@ -39,13 +38,9 @@ pub fn open(path: &Path) -> Result<(Metadata, Weights)> {
     }
     let data_start = reader.offset().next_multiple_of(alignment);
 
-    let mut names = BTreeSet::new();
     let mut tensors = Vec::with_capacity(descriptions.len());
     for Description { name, shape, element, offset } in descriptions {
         let problem = |problem: String| Error::damaged(path, format!("tensor `{name}` {problem}"));
-        if !names.insert(name.clone()) {
-            return Err(problem("is there twice".into()));
-        }
         let start = usize::try_from(offset)
             .ok()
             .filter(|offset| offset.is_multiple_of(alignment))
