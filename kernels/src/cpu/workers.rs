@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
@@ -36,20 +37,24 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Takes part in the work of the pool until it is done, as the thread `own`.
+/// Takes part in the work of the pool, as the thread `own`, until it is done or there has been nothing to do for long.
 ///
-/// The thread that runs the work can come here too, while it waits for a part of it; that one must go back.
+/// The thread that runs the work can come here too, while it waits for a part of it; that one must go back. So must in the end
+/// every thread, done or not: it may have come here in the middle of a part that it took before, and the work waits for that.
 fn await_work(own: usize, runner: &AtomicUsize, is_done: &AtomicBool) {
     /// Questions without an answer after which others may have the processor: some microseconds.
     const PATIENCE: u32 = 256;
-    let mut idle = 0;
+    /// More than what one thread does alone between two operations of a forward pass.
+    const LONGEST_IDLE: Duration = Duration::from_micros(500);
+    let (mut idle, mut since) = (0, Instant::now());
     while !is_done.load(Ordering::Acquire) && runner.load(Ordering::Relaxed) != own {
         match rayon::yield_now() {
-            Some(rayon::Yield::Executed) => idle = 0,
+            Some(rayon::Yield::Executed) => (idle, since) = (0, Instant::now()),
             _ if idle < PATIENCE => {
                 idle += 1;
                 std::hint::spin_loop();
             }
+            _ if since.elapsed() > LONGEST_IDLE => return,
             _ => std::thread::yield_now(),
         }
     }
@@ -99,7 +104,7 @@ impl Workers {
     /// As [`Workers::run`], and the other threads stay awake for the operations inside until `work` is done.
     ///
     /// This is for work of many short operations: to wake a thread takes longer than one of them. The threads ask for work all
-    /// the time; one that finds none for long lets others have its processor in between.
+    /// the time; one that finds none for long lets others have its processor in between, and in the end goes to sleep.
     pub fn run_awake<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         if self.threads() == 1 {
             return self.run(work);
@@ -170,6 +175,12 @@ mod tests {
             assert_eq!(workers.run(|| workers.run_awake(|| many_operations(&workers, 20))), 240);
             assert_eq!(workers.run_awake(|| workers.run_awake(|| many_operations(&workers, 20))), 240);
         }
+    }
+
+    #[test]
+    fn a_thread_that_finds_nothing_to_do_goes_back_though_the_work_is_not_done() {
+        // It may stand on a part of the work that it took before.
+        workers(2).run(|| super::await_work(0, &AtomicUsize::new(usize::MAX), &false.into()));
     }
 
     #[test]
