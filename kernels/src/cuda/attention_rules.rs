@@ -30,7 +30,7 @@ impl AttentionRules {
     }
 
     /// The macros that the kernels expect.
-    pub(super) fn defines(&self) -> [(&'static str, usize); 3] {
+    pub(super) fn macros(&self) -> [(&'static str, usize); 3] {
         [
             ("WINDOW", self.window.unwrap_or(0)),
             ("SOFTCAP", usize::from(self.softcap.is_some())),

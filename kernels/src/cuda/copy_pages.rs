@@ -1,10 +1,11 @@
 //! Copies of pages within the pools of keys and values.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require, require_size};
-use super::nvrtc::{KernelSource, Program};
+use super::error::{CudaError, require, require_size};
+use super::kernel::{Grid, KernelCode, SizelessKernel, start};
+use super::nvrtc::KernelSource;
 use super::rows::require_rows;
 
 const THREADS: usize = 256;
@@ -31,35 +32,17 @@ pub struct CopyPagesArgs<'a> {
     pub pairs: CudaView<'a, i32>,
 }
 
-/// The kernel, compiled and loaded on a device.
+/// The kernel's source.
 #[derive(Debug)]
-pub struct CopyPages {
-    function: CudaFunction,
-    /// The compiler's messages.
-    pub log: String,
+pub struct CopyPagesCode;
+
+impl KernelCode for CopyPagesCode {
+    const SOURCE: KernelSource = KernelSource::embedded("copy_pages.cu", include_str!("../../cu/copy_pages.cu"));
+    const FUNCTIONS: &'static [&'static str] = &["copy_pages"];
 }
 
-impl CopyPages {
-    /// The kernel's source.
-    pub const SOURCE: KernelSource = KernelSource::embedded("copy_pages.cu", include_str!("../../cu/copy_pages.cu"));
-
-    /// Compiles the kernel.
-    pub fn compile(device: &CudaDevice) -> Result<Self, CudaError> {
-        Self::compile_source(device, Self::SOURCE)
-    }
-
-    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
-    pub fn compile_source(device: &CudaDevice, source: KernelSource) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(source))?;
-        Ok(Self { function: module.function("copy_pages")?, log: module.log })
-    }
-
-    /// A source of this kernel; it has no sizes.
-    #[must_use]
-    pub fn program(source: KernelSource) -> Program {
-        Program { source, defines: Vec::new() }
-    }
-}
+/// The kernel, compiled and loaded on a device.
+pub type CopyPages = SizelessKernel<CopyPagesCode>;
 
 impl CudaDevice {
     /// Launches copies of pages.
@@ -73,18 +56,11 @@ impl CudaDevice {
         let (pages, page_stride) = (pages as u32, page_stride as i64);
         let pieces = page_length / 8;
         let page_pieces = pieces as i64;
-        let mut launch = self.launch_builder(&kernel.function);
+        let mut launch = self.launch_builder(kernel.function(0));
         launch.arg(&mut keys).arg(&mut values).arg(&pages).arg(&page_stride).arg(&page_pieces).arg(&pairs);
+        let grid = Grid::new([copies, pieces.div_ceil(THREADS).min(BLOCKS_PER_PAGE), 2], THREADS);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (copies as u32, pieces.div_ceil(THREADS).min(BLOCKS_PER_PAGE) as u32, 2),
-                block_dim: (THREADS as u32, 1, 1),
-                shared_mem_bytes: 0,
-            })
-        }
-        .during("launching copies of pages")?;
-        Ok(())
+        unsafe { start(&mut launch, grid, "launching copies of pages") }
     }
 
     fn check_page_copies(&self, args: &CopyPagesArgs<'_>) -> Result<(), CudaError> {

@@ -3,12 +3,14 @@
 //! There are two kernels, and the shape decides which is used: tensor cores where four or more query heads share a key
 //! head, or where the other kernel is not made for the heads.
 
-use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, PushKernelArg};
 
+use super::attention_batch::{AttentionHeads, PagedBatch};
 use super::attention_rules::AttentionRules;
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require, require_size, require_supported};
-use super::kv_pool::{KvLayout, KvShape, check_block_table, check_query_heads};
+use super::error::{CudaError, require, require_size, require_supported};
+use super::kernel::{Grid, push_optional, start};
+use super::kv_pool::{KvLayout, KvShape};
 use super::nvrtc::{KernelSource, Program};
 
 /// The sizes that the kernel is compiled for.
@@ -45,14 +47,7 @@ struct Blocks {
 impl DecodeAttentionShape {
     /// Says what is wrong with a shape that the kernel does not support.
     pub fn check(&self) -> Result<(), CudaError> {
-        require_supported(
-            "head_dim",
-            self.head_dim,
-            self.head_dim.is_multiple_of(16) && (16..=256).contains(&self.head_dim),
-            "multiples of 16 from 16 to 256",
-        )?;
-        self.kv().check()?;
-        check_query_heads(self.query_heads, self.kv_heads)?;
+        self.heads().check()?;
         require_supported(
             "split_tokens",
             self.split_tokens,
@@ -65,6 +60,10 @@ impl DecodeAttentionShape {
     #[must_use]
     pub fn kv(&self) -> KvShape {
         KvShape { head_dim: self.head_dim, kv_heads: self.kv_heads, page_size: self.page_size }
+    }
+
+    fn heads(&self) -> AttentionHeads {
+        AttentionHeads { kv: self.kv(), query_heads: self.query_heads }
     }
 
     /// Splits of a launch whose longest context is `max_context`.
@@ -216,15 +215,8 @@ impl DecodeAttention {
     ) -> Result<Program, CudaError> {
         shape.check()?;
         rules.check()?;
-        let mut defines = rules.defines().to_vec();
-        defines.extend([
-            ("HEAD_DIM", shape.head_dim),
-            ("QUERY_HEADS", shape.query_heads),
-            ("KV_HEADS", shape.kv_heads),
-            ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
-            ("SPLIT_TOKENS", shape.split_tokens),
-            ("SHARED_BYTES", shape.blocks().shared_bytes),
-        ]);
+        let mut defines = shape.heads().macros(&rules);
+        defines.extend([("SPLIT_TOKENS", shape.split_tokens), ("SHARED_BYTES", shape.blocks().shared_bytes)]);
         Ok(Program { source, defines })
     }
 
@@ -249,18 +241,18 @@ impl CudaDevice {
         args: DecodeAttentionArgs<'_>,
     ) -> Result<(), CudaError> {
         let shape = &kernel.shape;
-        let requests = args.context.len();
-        self.check_decode_args(shape, &args)?;
-        kernel.rules.check_sinks(args.sinks.as_ref(), shape.query_heads)?;
+        let requests = args.slots.len();
+        self.check_decode_args(kernel, &args)?;
         if requests == 0 {
             return Ok(());
         }
         let DecodeAttentionArgs { mut output, mut lse, workspace, layout, .. } = args;
         let splits = shape.splits(args.max_context);
         let strides = layout.strides();
-        let (nowhere, softcap) = (0_u64, kernel.rules.softcap_argument());
+        let softcap = kernel.rules.softcap_argument();
         let (table_width, split_count) = (args.table_width as i32, splits as i32);
-        let blocks = shape.blocks();
+        let Blocks { of_heads, threads, shared_bytes } = shape.blocks();
+        let grid = Grid { blocks: [requests, of_heads, splits], threads, shared_bytes };
         let mut launch = self.launch_builder(&kernel.attention);
         launch
             .arg(&args.query)
@@ -273,10 +265,7 @@ impl CudaDevice {
             .arg(&mut lse)
             .arg(&mut workspace.output)
             .arg(&mut workspace.lse);
-        match &args.sinks {
-            Some(sinks) => launch.arg(sinks),
-            None => launch.arg(&nowhere),
-        };
+        push_optional(&mut launch, args.sinks.as_ref());
         launch
             .arg(&strides[0])
             .arg(&strides[1])
@@ -286,48 +275,33 @@ impl CudaDevice {
             .arg(&args.scale)
             .arg(&softcap);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (requests as u32, blocks.of_heads as u32, splits as u32),
-                block_dim: (blocks.threads as u32, 1, 1),
-                shared_mem_bytes: blocks.shared_bytes as u32,
-            })
-        }
-        .during("launching decode attention")?;
+        unsafe { start(&mut launch, grid, "launching decode attention") }?;
         if splits == 1 {
             return Ok(());
         }
         let mut launch = self.launch_builder(&kernel.merge);
         launch.arg(&workspace.output).arg(&workspace.lse).arg(&mut output).arg(&mut lse);
-        match &args.sinks {
-            Some(sinks) => launch.arg(sinks),
-            None => launch.arg(&nowhere),
-        };
+        push_optional(&mut launch, args.sinks.as_ref());
         launch.arg(&split_count);
+        let grid = Grid::new([requests * shape.query_heads, 1, 1], shape.head_dim);
         // SAFETY: as above; the workspace holds what the launch before has written for all rows and splits.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: ((requests * shape.query_heads) as u32, 1, 1),
-                block_dim: (shape.head_dim as u32, 1, 1),
-                shared_mem_bytes: 0,
-            })
-        }
-        .during("launching the merge of splits")?;
-        Ok(())
+        unsafe { start(&mut launch, grid, "launching the merge of splits") }
     }
 
-    fn check_decode_args(&self, shape: &DecodeAttentionShape, args: &DecodeAttentionArgs<'_>) -> Result<(), CudaError> {
-        let requests = args.context.len();
+    fn check_decode_args(&self, kernel: &DecodeAttention, args: &DecodeAttentionArgs<'_>) -> Result<(), CudaError> {
+        let (shape, requests) = (&kernel.shape, args.slots.len());
         let rows = requests * shape.query_heads;
         let fits_i32 = |number: usize| i32::try_from(number).is_ok();
         require("requests * query_heads", rows, fits_i32(rows), || "less than 2^31".to_owned())?;
         require_size("length of query", args.query.len(), rows * shape.head_dim)?;
         require_size("length of output", args.output.len(), rows * shape.head_dim)?;
         require_size("length of lse", args.lse.len(), rows)?;
-        require_size("length of slots", args.slots.len(), requests)?;
+        let DecodeAttentionArgs { keys, values, block_table, table_width, slots, context, layout, .. } = args;
+        let (layout, table_width, sinks) = (*layout, *table_width, args.sinks.as_ref());
+        let batch = PagedBatch { keys, values, layout, block_table, table_width, slots, context, sinks };
+        batch.check(self, shape.heads(), &kernel.rules)?;
 
         let width = args.table_width;
-        check_block_table(args.block_table.len(), width)?;
         require("max_context", args.max_context, args.max_context.div_ceil(shape.page_size) <= width, || {
             format!("at most {width} pages of {}", shape.page_size)
         })?;
@@ -341,8 +315,7 @@ impl CudaDevice {
         let values = args.workspace.output.len();
         let needed = parts * shape.head_dim;
         require("values of the workspace", values, values >= needed, || format!("at least {needed}"))?;
-        require_size("the query's address modulo 16", self.misalignment(&args.query), 0)?;
-        args.layout.check(self, shape.kv(), &args.keys, &args.values)
+        require_size("the query's address modulo 16", self.misalignment(&args.query), 0)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Rows sorted by expert on the device, as [`RowGroups`](super::RowGroups) sorts them on the host.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require, require_size, require_supported};
-use super::nvrtc::{KernelSource, Program};
+use super::error::{CudaError, require, require_size, require_supported};
+use super::kernel::{Grid, Kernel, KernelCode, KernelShape, start};
+use super::nvrtc::KernelSource;
 use super::route_experts::MAX_EXPERTS;
 
 /// The sizes that the kernel is compiled for.
@@ -16,7 +17,7 @@ pub struct GroupRowsShape {
     pub block_rows: usize,
 }
 
-const THREADS: u32 = 256;
+const THREADS: usize = 256;
 
 impl GroupRowsShape {
     /// Says what is wrong with a shape that the kernel does not support.
@@ -40,6 +41,18 @@ impl GroupRowsShape {
     }
 }
 
+impl KernelCode for GroupRowsShape {
+    const SOURCE: KernelSource = KernelSource::embedded("group_rows.cu", include_str!("../../cu/group_rows.cu"));
+    const FUNCTIONS: &'static [&'static str] = &["group_rows"];
+}
+
+impl KernelShape for GroupRowsShape {
+    fn macros(&self) -> Result<Vec<(&'static str, usize)>, CudaError> {
+        self.check()?;
+        Ok(vec![("EXPERTS", self.experts), ("BLOCK_ROWS", self.block_rows)])
+    }
+}
+
 /// The arguments of one launch, on the device.
 #[derive(Debug)]
 pub struct GroupRowsArgs<'a> {
@@ -55,46 +68,12 @@ pub struct GroupRowsArgs<'a> {
 }
 
 /// The kernel, compiled for a shape and loaded on a device.
-#[derive(Debug)]
-pub struct GroupRows {
-    shape: GroupRowsShape,
-    function: CudaFunction,
-    /// The compiler's messages.
-    pub log: String,
-}
-
-impl GroupRows {
-    /// The kernel's source.
-    pub const SOURCE: KernelSource = KernelSource::embedded("group_rows.cu", include_str!("../../cu/group_rows.cu"));
-
-    /// Compiles the kernel for a shape.
-    pub fn compile(device: &CudaDevice, shape: GroupRowsShape) -> Result<Self, CudaError> {
-        Self::compile_source(device, shape, Self::SOURCE)
-    }
-
-    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
-    pub fn compile_source(device: &CudaDevice, shape: GroupRowsShape, source: KernelSource) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(shape, source)?)?;
-        Ok(Self { shape, function: module.function("group_rows")?, log: module.log })
-    }
-
-    /// A source of this kernel with the sizes of a shape.
-    pub fn program(shape: GroupRowsShape, source: KernelSource) -> Result<Program, CudaError> {
-        shape.check()?;
-        Ok(Program { source, defines: vec![("EXPERTS", shape.experts), ("BLOCK_ROWS", shape.block_rows)] })
-    }
-
-    /// The shape it was compiled for.
-    #[must_use]
-    pub fn shape(&self) -> &GroupRowsShape {
-        &self.shape
-    }
-}
+pub type GroupRows = Kernel<GroupRowsShape>;
 
 impl CudaDevice {
     /// Launches the sort of rows by expert.
     pub fn group_rows(&self, kernel: &GroupRows, args: GroupRowsArgs<'_>) -> Result<(), CudaError> {
-        let shape = &kernel.shape;
+        let shape = kernel.shape();
         let GroupRowsArgs { expert_of_row, mut sorted_rows, mut block_expert, mut used_rows } = args;
         let rows = expert_of_row.len();
         require("rows", rows, rows <= 1 << 30, || "at most 1073741824".to_owned())?;
@@ -106,18 +85,12 @@ impl CudaDevice {
         })?;
         require_size("length of used_rows", used_rows.len(), 1)?;
         let row_count = rows as i32;
-        let mut launch = self.launch_builder(&kernel.function);
+        let mut launch = self.launch_builder(kernel.function(0));
         launch.arg(&expert_of_row).arg(&row_count).arg(&mut sorted_rows).arg(&mut block_expert).arg(&mut used_rows);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (shape.experts as u32 + 1, 1, 1),
-                block_dim: (THREADS, 1, 1),
-                shared_mem_bytes: 0,
-            })
+            start(&mut launch, Grid::new([shape.experts + 1, 1, 1], THREADS), "launching the sort of rows by expert")
         }
-        .during("launching the sort of rows by expert")?;
-        Ok(())
     }
 }
 

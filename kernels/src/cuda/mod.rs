@@ -7,6 +7,7 @@
 
 mod add_bias;
 mod argmax;
+mod attention_batch;
 mod attention_rules;
 mod bf16;
 mod combine_experts;
@@ -18,6 +19,7 @@ mod floats;
 mod gather_rows;
 mod group_rows;
 mod grouped_gemm;
+mod kernel;
 mod kv_pool;
 mod library;
 mod nvrtc;
@@ -47,6 +49,7 @@ pub use floats::Floats;
 pub use gather_rows::{GatherRows, GatherRowsArgs, GatherRowsShape, RowNumbers};
 pub use group_rows::{GroupRows, GroupRowsArgs, GroupRowsShape};
 pub use grouped_gemm::{GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};
+pub use kernel::{Kernel, KernelCode, KernelShape, SizelessKernel};
 pub use kv_pool::{KvLayout, KvShape};
 pub use nvrtc::{Compiled, Compiler, KernelSource, Program, Target};
 pub use prefill_attention::{PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape};

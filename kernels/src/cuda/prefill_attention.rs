@@ -1,11 +1,13 @@
 //! Paged prefill attention: any number of query tokens per request against its pages of the KV pool.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, PushKernelArg};
 
+use super::attention_batch::{AttentionHeads, PagedBatch};
 use super::attention_rules::AttentionRules;
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require, require_size, require_supported};
-use super::kv_pool::{KvLayout, KvShape, check_block_table, check_query_heads, require_aligned};
+use super::error::{CudaError, require, require_size};
+use super::kernel::{Grid, push_optional, start};
+use super::kv_pool::{KvLayout, KvShape, require_aligned};
 use super::nvrtc::{KernelSource, Program};
 
 /// The sizes that the kernel is compiled for.
@@ -21,21 +23,18 @@ pub struct PrefillAttentionShape {
     pub page_size: usize,
 }
 
-const THREADS: u32 = 128;
+const THREADS: usize = 128;
 /// Pairs of a token and a head that a block takes.
 const ROWS: usize = 64;
 
 impl PrefillAttentionShape {
     /// Says what is wrong with a shape that the kernel does not support.
     pub fn check(&self) -> Result<(), CudaError> {
-        require_supported(
-            "head_dim",
-            self.head_dim,
-            self.head_dim.is_multiple_of(16) && (16..=256).contains(&self.head_dim),
-            "multiples of 16 from 16 to 256",
-        )?;
-        self.kv().check()?;
-        check_query_heads(self.query_heads, self.kv_heads)
+        self.heads().check()
+    }
+
+    fn heads(&self) -> AttentionHeads {
+        AttentionHeads { kv: self.kv(), query_heads: self.query_heads }
     }
 
     /// What the pages hold.
@@ -177,15 +176,8 @@ impl PrefillAttention {
     ) -> Result<Program, CudaError> {
         shape.check()?;
         rules.check()?;
-        let mut defines = rules.defines().to_vec();
-        defines.extend([
-            ("HEAD_DIM", shape.head_dim),
-            ("QUERY_HEADS", shape.query_heads),
-            ("KV_HEADS", shape.kv_heads),
-            ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
-            ("SHARED_BYTES", shape.shared_bytes()),
-            ("TREE", 0),
-        ]);
+        let mut defines = shape.heads().macros(&rules);
+        defines.extend([("SHARED_BYTES", shape.shared_bytes()), ("TREE", 0)]);
         Ok(Program { source, defines })
     }
 
@@ -237,8 +229,7 @@ impl CudaDevice {
             if kernel.tree { "one: it is compiled for trees" } else { "none: it is compiled without" }.to_owned()
         })?;
         let shape = &kernel.shape;
-        self.check_prefill_args(shape, &args)?;
-        kernel.rules.check_sinks(args.sinks.as_ref(), shape.query_heads)?;
+        self.check_prefill_args(kernel, &args)?;
         if args.tokens == 0 {
             return Ok(());
         }
@@ -248,7 +239,8 @@ impl CudaDevice {
         let requests = args.slots.len();
         let (table_width, request_count, tokens) = (args.table_width as i32, requests as i32, args.tokens as i32);
         let group = shape.query_heads / shape.kv_heads;
-        let blocks = args.tokens * group / ROWS + requests + 1;
+        let blocks = [args.tokens * group / ROWS + requests + 1, shape.kv_heads, 1];
+        let grid = Grid { blocks, threads: THREADS, shared_bytes: shape.shared_bytes() };
         let (nowhere, softcap) = (0_u64, kernel.rules.softcap_argument());
         let mut launch = self.launch_builder(&kernel.attention);
         launch
@@ -264,14 +256,8 @@ impl CudaDevice {
             Some(lse) => launch.arg(lse),
             None => launch.arg(&nowhere),
         };
-        match &args.sinks {
-            Some(sinks) => launch.arg(sinks),
-            None => launch.arg(&nowhere),
-        };
-        match tree {
-            Some(tree) => launch.arg(tree),
-            None => launch.arg(&nowhere),
-        };
+        push_optional(&mut launch, args.sinks.as_ref());
+        push_optional(&mut launch, tree);
         launch
             .arg(&query_stride)
             .arg(&strides[0])
@@ -283,22 +269,11 @@ impl CudaDevice {
             .arg(&args.scale)
             .arg(&softcap);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (blocks as u32, shape.kv_heads as u32, 1),
-                block_dim: (THREADS, 1, 1),
-                shared_mem_bytes: shape.shared_bytes() as u32,
-            })
-        }
-        .during("launching prefill attention")?;
-        Ok(())
+        unsafe { start(&mut launch, grid, "launching prefill attention") }
     }
 
-    fn check_prefill_args(
-        &self,
-        shape: &PrefillAttentionShape,
-        args: &PrefillAttentionArgs<'_>,
-    ) -> Result<(), CudaError> {
+    fn check_prefill_args(&self, kernel: &PrefillAttention, args: &PrefillAttentionArgs<'_>) -> Result<(), CudaError> {
+        let shape = &kernel.shape;
         let (tokens, requests) = (args.tokens, args.slots.len());
         let fits_i32 = |number: usize| i32::try_from(number).is_ok();
         let rows = tokens.saturating_mul(shape.query_heads);
@@ -317,11 +292,12 @@ impl CudaDevice {
             require_size("length of lse", lse.len(), rows)?;
         }
         require_size("length of query_starts", args.query_starts.len(), requests + 1)?;
-        require_size("length of context", args.context.len(), requests)?;
-        check_block_table(args.block_table.len(), args.table_width)?;
+        let PrefillAttentionArgs { keys, values, block_table, table_width, slots, context, layout, .. } = args;
+        let (layout, table_width, sinks) = (*layout, *table_width, args.sinks.as_ref());
+        let batch = PagedBatch { keys, values, layout, block_table, table_width, slots, context, sinks };
+        batch.check(self, shape.heads(), &kernel.rules)?;
         require_size("the query's address modulo 16", self.misalignment(&args.query), 0)?;
-        require_size("the output's address modulo 16", self.misalignment(&args.output), 0)?;
-        args.layout.check(self, shape.kv(), &args.keys, &args.values)
+        require_size("the output's address modulo 16", self.misalignment(&args.output), 0)
     }
 }
 

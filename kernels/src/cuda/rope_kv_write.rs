@@ -1,13 +1,14 @@
 //! From projected queries, keys and values to what attention reads: normalised, clipped, rotated, keys and values in
 //! their pages.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require, require_size, require_supported};
+use super::error::{CudaError, require, require_size, require_supported};
 use super::floats::Floats;
+use super::kernel::{Grid, Kernel, KernelCode, KernelShape, start};
 use super::kv_pool::{KvLayout, KvShape};
-use super::nvrtc::{KernelSource, Program};
+use super::nvrtc::KernelSource;
 use super::rows::{Rows, RowsMut, require_rows, row_names};
 
 /// What is normalised before the rotation.
@@ -75,6 +76,29 @@ impl RopeKvWriteShape {
     }
 }
 
+impl KernelCode for RopeKvWriteShape {
+    const SOURCE: KernelSource = KernelSource::embedded("rope_kv_write.cu", include_str!("../../cu/rope_kv_write.cu"));
+    const FUNCTIONS: &'static [&'static str] = &["rope_kv_write_bf16", "rope_kv_write_f32"];
+}
+
+impl KernelShape for RopeKvWriteShape {
+    fn macros(&self) -> Result<Vec<(&'static str, usize)>, CudaError> {
+        self.check()?;
+        let norm = match self.norm {
+            HeadNorm::None => 0,
+            HeadNorm::PerHead => 1,
+            HeadNorm::AllHeads => 2,
+        };
+        Ok(vec![
+            ("HEAD_DIM", self.head_dim),
+            ("QUERY_HEADS", self.query_heads),
+            ("KV_HEADS", self.kv_heads),
+            ("PAGE_SHIFT", self.page_size.trailing_zeros() as usize),
+            ("NORM", norm),
+        ])
+    }
+}
+
 /// Weights of a normalisation of heads.
 #[derive(Debug)]
 pub struct HeadNormWeights<'a> {
@@ -131,67 +155,12 @@ pub fn rope_turns(inverse_frequencies: &[f64], amplitude: f64, positions: usize)
 }
 
 /// The kernel, compiled for a shape and loaded on a device.
-#[derive(Debug)]
-pub struct RopeKvWrite {
-    shape: RopeKvWriteShape,
-    /// By weight, bf16 and f32.
-    functions: [CudaFunction; 2],
-    /// The compiler's messages.
-    pub log: String,
-}
-
-impl RopeKvWrite {
-    /// The kernel's source.
-    pub const SOURCE: KernelSource =
-        KernelSource::embedded("rope_kv_write.cu", include_str!("../../cu/rope_kv_write.cu"));
-
-    /// Compiles the kernel for a shape.
-    pub fn compile(device: &CudaDevice, shape: RopeKvWriteShape) -> Result<Self, CudaError> {
-        Self::compile_source(device, shape, Self::SOURCE)
-    }
-
-    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
-    pub fn compile_source(
-        device: &CudaDevice,
-        shape: RopeKvWriteShape,
-        source: KernelSource,
-    ) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(shape, source)?)?;
-        let functions = [module.function("rope_kv_write_bf16")?, module.function("rope_kv_write_f32")?];
-        Ok(Self { shape, functions, log: module.log })
-    }
-
-    /// A source of this kernel with the sizes of a shape.
-    pub fn program(shape: RopeKvWriteShape, source: KernelSource) -> Result<Program, CudaError> {
-        shape.check()?;
-        let norm = match shape.norm {
-            HeadNorm::None => 0,
-            HeadNorm::PerHead => 1,
-            HeadNorm::AllHeads => 2,
-        };
-        Ok(Program {
-            source,
-            defines: vec![
-                ("HEAD_DIM", shape.head_dim),
-                ("QUERY_HEADS", shape.query_heads),
-                ("KV_HEADS", shape.kv_heads),
-                ("PAGE_SHIFT", shape.page_size.trailing_zeros() as usize),
-                ("NORM", norm),
-            ],
-        })
-    }
-
-    /// The shape it was compiled for.
-    #[must_use]
-    pub fn shape(&self) -> &RopeKvWriteShape {
-        &self.shape
-    }
-}
+pub type RopeKvWrite = Kernel<RopeKvWriteShape>;
 
 impl CudaDevice {
     /// Launches the rotation of a batch's queries and keys, and the write of its keys and values.
     pub fn rope_kv_write(&self, kernel: &RopeKvWrite, args: RopeKvWriteArgs<'_>) -> Result<(), CudaError> {
-        let shape = &kernel.shape;
+        let shape = kernel.shape();
         self.check_rope_args(shape, &args)?;
         let tokens = args.positions.len();
         if tokens == 0 {
@@ -206,7 +175,7 @@ impl CudaDevice {
         let table_positions = (turns.len() / shape.head_dim) as i32;
         let pool_tokens = (layout.pages * shape.page_size) as i32;
         let strides = layout.strides();
-        let mut launch = self.launch_builder(&kernel.functions[usize::from(is_f32)]);
+        let mut launch = self.launch_builder(kernel.function(usize::from(is_f32)));
         launch.arg(&qkv.values).arg(&qkv_stride);
         match &norm {
             Some(norm) => {
@@ -232,16 +201,9 @@ impl CudaDevice {
             .arg(&strides[0])
             .arg(&strides[1])
             .arg(&strides[2]);
+        let grid = Grid::new([tokens, shape.heads().div_ceil(shape.heads_per_block()), 1], WARPS * 32);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (tokens as u32, shape.heads().div_ceil(shape.heads_per_block()) as u32, 1),
-                block_dim: (WARPS as u32 * 32, 1, 1),
-                shared_mem_bytes: 0,
-            })
-        }
-        .during("launching the rotation of queries and keys")?;
-        Ok(())
+        unsafe { start(&mut launch, grid, "launching the rotation of queries and keys") }
     }
 
     fn check_rope_args(&self, shape: &RopeKvWriteShape, args: &RopeKvWriteArgs<'_>) -> Result<(), CudaError> {

@@ -4,6 +4,7 @@ use cudarc::driver::{CudaView, CudaViewMut, DevicePtr};
 
 use super::device::CudaDevice;
 use super::error::{CudaError, require, require_size, require_supported};
+use super::floats::Floats;
 
 /// Rows on the device that are read.
 #[derive(Debug)]
@@ -51,6 +52,11 @@ pub(super) fn threads(width: usize) -> usize {
     (width / vector(width)).div_ceil(2).next_power_of_two().clamp(32, 1024)
 }
 
+/// The macros of kernels that work through rows.
+pub(super) fn row_macros(width: usize) -> Vec<(&'static str, usize)> {
+    vec![("WIDTH", width), ("VECTOR", vector(width))]
+}
+
 /// Requires that rows have a width that the kernels support.
 pub(super) fn require_width(what: &'static str, width: usize) -> Result<(), CudaError> {
     require_supported(what, width, (1..=1 << 20).contains(&width), "1 to 1048576")
@@ -61,7 +67,41 @@ pub(super) fn require_rows(rows: usize) -> Result<(), CudaError> {
     require("rows", rows, i32::try_from(rows).is_ok(), || "less than 2^31".to_owned())
 }
 
+/// Requires that a buffer holds rows of `width` elements, each `stride` after the one before.
+pub(super) fn require_strided(
+    what: &'static str,
+    length: usize,
+    (rows, width): (usize, usize),
+    stride: usize,
+) -> Result<(), CudaError> {
+    let needed = rows.checked_sub(1).map_or(Some(0), |others| others.checked_mul(stride)?.checked_add(width));
+    require(what, length, needed.is_some_and(|needed| needed <= length), || {
+        format!("at least {rows} rows of {width}, each {stride} elements after the one before")
+    })
+}
+
+/// Requires that rows of `width` logits are there, in a number that fits a grid.
+pub(super) fn require_logits(length: usize, (rows, width): (usize, usize), stride: usize) -> Result<(), CudaError> {
+    require_rows(rows)?;
+    require("stride of logits", stride, stride >= width, || format!("at least {width}"))?;
+    require_strided("length of logits", length, (rows, width), stride)
+}
+
 impl CudaDevice {
+    /// Requires that a weight or bias has a number for every element of a row, where a kernel can access them.
+    pub(super) fn check_row_weight(
+        &self,
+        (length, address): (&'static str, &'static str),
+        weight: &Floats<'_>,
+        width: usize,
+    ) -> Result<(), CudaError> {
+        require_size(length, weight.len(), width)?;
+        if vector(width) > 1 {
+            require_size(address, weight.misalignment(self), 0)?;
+        }
+        Ok(())
+    }
+
     /// Requires that `rows` rows are there, each of `parts` runs of `width` elements, where a kernel can access them.
     pub(super) fn check_rows(
         &self,
@@ -77,13 +117,7 @@ impl CudaDevice {
             1 => format!("at least {width}"),
             _ => format!("at least {width}, and a multiple of 8 for 16-byte accesses"),
         })?;
-        let needed = match rows.checked_sub(1) {
-            None => Some(0),
-            Some(others) => others.checked_mul(stride).and_then(|start| start.checked_add(width)),
-        };
-        require(names.length, values.len(), needed.is_some_and(|needed| needed <= values.len()), || {
-            format!("at least {rows} rows of {width}, each {stride} elements after the one before")
-        })?;
+        require_strided(names.length, values.len(), (rows, width), stride)?;
         if vector > 1 {
             require_size(names.address, self.misalignment(values), 0)?;
         }

@@ -1,13 +1,14 @@
 //! Drawing the next token.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require_size};
-use super::nvrtc::{KernelSource, Program};
+use super::error::{CudaError, require_size};
+use super::kernel::{Grid, KernelCode, SizelessKernel, start};
+use super::nvrtc::KernelSource;
 use super::shape_logits::check_logits;
 
-const THREADS: u32 = 1024;
+const THREADS: usize = 1024;
 
 /// The arguments of one launch, on the device. What is not as described for a row gives a token of the row that was
 /// possible, or none; never one outside the vocabulary.
@@ -35,35 +36,17 @@ pub struct SampleArgs<'a> {
     pub tokens: CudaViewMut<'a, i32>,
 }
 
-/// The kernel, compiled and loaded on a device.
+/// The kernel's source.
 #[derive(Debug)]
-pub struct Sample {
-    function: CudaFunction,
-    /// The compiler's messages.
-    pub log: String,
+pub struct SampleCode;
+
+impl KernelCode for SampleCode {
+    const SOURCE: KernelSource = KernelSource::embedded("sample.cu", include_str!("../../cu/sample.cu"));
+    const FUNCTIONS: &'static [&'static str] = &["sample"];
 }
 
-impl Sample {
-    /// The kernel's source.
-    pub const SOURCE: KernelSource = KernelSource::embedded("sample.cu", include_str!("../../cu/sample.cu"));
-
-    /// Compiles the kernel.
-    pub fn compile(device: &CudaDevice) -> Result<Self, CudaError> {
-        Self::compile_source(device, Self::SOURCE)
-    }
-
-    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
-    pub fn compile_source(device: &CudaDevice, source: KernelSource) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(source))?;
-        Ok(Self { function: module.function("sample")?, log: module.log })
-    }
-
-    /// A source of this kernel; it has no sizes.
-    #[must_use]
-    pub fn program(source: KernelSource) -> Program {
-        Program { source, defines: Vec::new() }
-    }
-}
+/// The kernel, compiled and loaded on a device.
+pub type Sample = SizelessKernel<SampleCode>;
 
 impl CudaDevice {
     /// Launches the draw of the next tokens.
@@ -86,7 +69,7 @@ impl CudaDevice {
             return Ok(());
         }
         let (stride, vocabulary) = (stride as i64, vocabulary as i32);
-        let mut launch = self.launch_builder(&kernel.function);
+        let mut launch = self.launch_builder(kernel.function(0));
         launch
             .arg(&logits)
             .arg(&stride)
@@ -99,14 +82,6 @@ impl CudaDevice {
             .arg(&positions)
             .arg(&mut tokens);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (rows as u32, 1, 1),
-                block_dim: (THREADS, 1, 1),
-                shared_mem_bytes: 0,
-            })
-        }
-        .during("launching the draw of tokens")?;
-        Ok(())
+        unsafe { start(&mut launch, Grid::new([rows, 1, 1], THREADS), "launching the draw of tokens") }
     }
 }

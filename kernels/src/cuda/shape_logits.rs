@@ -1,11 +1,12 @@
 //! What is done to logits before a token is chosen.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require, require_size};
-use super::nvrtc::{KernelSource, Program};
-use super::rows::require_rows;
+use super::error::{CudaError, require, require_size};
+use super::kernel::{Grid, KernelCode, SizelessKernel, start};
+use super::nvrtc::KernelSource;
+use super::rows::require_logits;
 
 const THREADS: usize = 256;
 
@@ -53,47 +54,22 @@ pub struct TokenMasks<'a> {
     pub mask_of_row: CudaView<'a, i32>,
 }
 
-/// The kernels, compiled and loaded on a device.
+/// The kernels' source.
 #[derive(Debug)]
-pub struct ShapeLogits {
-    penalise: CudaFunction,
-    forbid: CudaFunction,
-    /// The compiler's messages.
-    pub log: String,
+pub struct ShapeLogitsCode;
+
+impl KernelCode for ShapeLogitsCode {
+    const SOURCE: KernelSource = KernelSource::embedded("shape_logits.cu", include_str!("../../cu/shape_logits.cu"));
+    const FUNCTIONS: &'static [&'static str] = &["penalise", "forbid"];
 }
 
-impl ShapeLogits {
-    /// The kernels' source.
-    pub const SOURCE: KernelSource =
-        KernelSource::embedded("shape_logits.cu", include_str!("../../cu/shape_logits.cu"));
-
-    /// Compiles the kernels.
-    pub fn compile(device: &CudaDevice) -> Result<Self, CudaError> {
-        Self::compile_source(device, Self::SOURCE)
-    }
-
-    /// Compiles another text of the kernels, such as a deliberately broken one in a test of the checks.
-    pub fn compile_source(device: &CudaDevice, source: KernelSource) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(source))?;
-        Ok(Self { penalise: module.function("penalise")?, forbid: module.function("forbid")?, log: module.log })
-    }
-
-    /// A source of these kernels; they have no sizes.
-    #[must_use]
-    pub fn program(source: KernelSource) -> Program {
-        Program { source, defines: Vec::new() }
-    }
-}
+/// The kernels, compiled and loaded on a device.
+pub type ShapeLogits = SizelessKernel<ShapeLogitsCode>;
 
 /// Requires that rows of logits are there.
 pub(super) fn check_logits(length: usize, rows: usize, stride: usize, vocabulary: usize) -> Result<(), CudaError> {
-    require_rows(rows)?;
     require("vocabulary", vocabulary, (1..=1 << 23).contains(&vocabulary), || "1 to 8388608".to_owned())?;
-    require("stride of logits", stride, stride >= vocabulary, || format!("at least {vocabulary}"))?;
-    let needed = rows.checked_sub(1).map_or(Some(0), |others| others.checked_mul(stride)?.checked_add(vocabulary));
-    require("length of logits", length, needed.is_some_and(|needed| needed <= length), || {
-        format!("at least {rows} rows of {vocabulary}, each {stride} after the one before")
-    })
+    require_logits(length, (rows, vocabulary), stride)
 }
 
 impl CudaDevice {
@@ -121,7 +97,7 @@ impl CudaDevice {
             return Ok(());
         }
         let (stride, vocabulary, entries) = (logits.stride as i64, logits.vocabulary as i32, entries as i32);
-        let mut launch = self.launch_builder(&kernels.penalise);
+        let mut launch = self.launch_builder(kernels.function(0));
         launch
             .arg(&mut logits.values)
             .arg(&stride)
@@ -134,15 +110,7 @@ impl CudaDevice {
             .arg(&penalties.presence)
             .arg(&penalties.frequency);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (rows as u32, 1, 1),
-                block_dim: (THREADS as u32, 1, 1),
-                shared_mem_bytes: 0,
-            })
-        }
-        .during("launching penalties")?;
-        Ok(())
+        unsafe { start(&mut launch, Grid::new([rows, 1, 1], THREADS), "launching penalties") }
     }
 
     /// Makes the tokens impossible that a row's mask does not allow.
@@ -168,7 +136,7 @@ impl CudaDevice {
         }
         let (stride, vocabulary) = (logits.stride as i64, logits.vocabulary as i32);
         let (mask_count, words) = ((length / words) as i32, words as i32);
-        let mut launch = self.launch_builder(&kernels.forbid);
+        let mut launch = self.launch_builder(kernels.function(1));
         launch
             .arg(&mut logits.values)
             .arg(&stride)
@@ -177,15 +145,8 @@ impl CudaDevice {
             .arg(&words)
             .arg(&mask_count)
             .arg(&masks.mask_of_row);
+        let grid = Grid::new([rows, logits.vocabulary.div_ceil(THREADS), 1], THREADS);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (rows as u32, logits.vocabulary.div_ceil(THREADS) as u32, 1),
-                block_dim: (THREADS as u32, 1, 1),
-                shared_mem_bytes: 0,
-            })
-        }
-        .during("launching token masks")?;
-        Ok(())
+        unsafe { start(&mut launch, grid, "launching token masks") }
     }
 }

@@ -87,10 +87,7 @@ impl AttentionCase {
         let kernel = DecodeAttention::compile(device, self.shape, self.rules).unwrap();
         let problem = DecodeProblem::random(self.shape, self.rules, &self.contexts, self.order, self.seed);
         let found = problem.run(device, &kernel).unwrap();
-        for comparison in problem.compare(&found) {
-            assert_near(&comparison);
-        }
-        assert!(found.guards_intact, "wrote outside its results");
+        assert_solved(&problem.compare(&found), found.guards_intact);
     }
 }
 
@@ -106,10 +103,7 @@ impl PrefillCase {
         let problem =
             PrefillProblem::random(self.shape, self.rules, &self.requests, self.padding, self.order, self.seed);
         let found = problem.run(device, &kernel).unwrap();
-        for comparison in problem.compare(&found) {
-            assert_near(&comparison);
-        }
-        assert!(found.guards_intact, "wrote outside its results");
+        assert_solved(&problem.compare(&found), found.guards_intact);
     }
 }
 
@@ -124,9 +118,14 @@ impl ProductCase {
         let kernel = GroupedGemm::compile(device, self.shape).unwrap();
         let problem = GroupedGemmProblem::random(self.shape, &self.rows, self.foreign, self.seed).unwrap();
         let found = problem.run(device, &kernel).unwrap();
-        assert_near(&problem.compare(&found));
-        assert!(found.guards_intact, "wrote outside its result");
+        assert_solved(&[problem.compare(&found)], found.guards_intact);
     }
+}
+
+/// Every result must be near enough, and the memory around them as it was.
+fn assert_solved(comparisons: &[Comparison], guards_intact: bool) {
+    comparisons.iter().for_each(assert_near);
+    assert!(guards_intact, "wrote outside its results");
 }
 
 pub(crate) fn assert_near(comparison: &Comparison) {
@@ -158,7 +157,7 @@ pub fn attention(head_dim: usize) -> Vec<AttentionCase> {
                     },
                     rules: AttentionRules::default(),
                     contexts: CONTEXTS.to_vec(),
-                    order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][cases.len() % 2],
+                    order: order(cases.len()),
                     seed,
                 });
             }
@@ -188,6 +187,15 @@ fn random_rules(noise: &mut Noise) -> AttentionRules {
     }
 }
 
+/// The pools in either order in turn.
+fn order(index: usize) -> PoolOrder {
+    [PoolOrder::TokenMajor, PoolOrder::HeadMajor][index % 2]
+}
+
+fn runs() -> Vec<PrefillRequest> {
+    RUNS.iter().map(|&(tokens, context)| PrefillRequest { tokens, context }).collect()
+}
+
 /// Decode attention with every rule, contexts split and not.
 #[must_use]
 pub fn attention_with_rules() -> Vec<AttentionCase> {
@@ -203,7 +211,7 @@ pub fn attention_with_rules() -> Vec<AttentionCase> {
             },
             rules,
             contexts: CONTEXTS.to_vec(),
-            order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][index / 2 % 2],
+            order: order(index / 2),
             seed: 70 + index as u64,
         })
         .collect()
@@ -217,9 +225,9 @@ pub fn prefill_with_rules() -> Vec<PrefillCase> {
         .map(|(index, rules)| PrefillCase {
             shape: PrefillAttentionShape { head_dim: 32, query_heads: 6, kv_heads: 2, page_size: 16 },
             rules,
-            requests: RUNS.iter().map(|&(tokens, context)| PrefillRequest { tokens, context }).collect(),
+            requests: runs(),
             padding: 1,
-            order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][index % 2],
+            order: order(index),
             seed: 90 + index as u64,
         })
         .collect()
@@ -241,7 +249,7 @@ pub fn random_attention(seed: u64) -> AttentionCase {
     };
     let longest = one_of(&[3, 40, 200, 300]);
     let contexts = (0..=noise.below(5)).map(|_| (noise.below(6) > 0).then(|| noise.below(longest + 1))).collect();
-    let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][noise.below(2)];
+    let order = order(noise.below(2));
     AttentionCase { shape, rules: random_rules(&mut noise), contexts, order, seed }
 }
 
@@ -254,16 +262,15 @@ pub fn prefill(head_dim: usize) -> Vec<PrefillCase> {
         128 => &[(16, 1), (16, 8), (128, 4)],
         _ => &[(16, 4)],
     };
-    let requests: Vec<_> = RUNS.iter().map(|&(tokens, context)| PrefillRequest { tokens, context }).collect();
     shapes
         .iter()
         .enumerate()
         .map(|(index, &(page_size, group))| PrefillCase {
             shape: PrefillAttentionShape { head_dim, query_heads: 2 * group, kv_heads: 2, page_size },
             rules: AttentionRules::default(),
-            requests: requests.clone(),
+            requests: runs(),
             padding: index % 2 * 3,
-            order: [PoolOrder::TokenMajor, PoolOrder::HeadMajor][(head_dim / 16 + index) % 2],
+            order: order(head_dim / 16 + index),
             seed: (head_dim * 1000 + index) as u64,
         })
         .collect()
@@ -293,7 +300,7 @@ pub fn random_prefill(seed: u64) -> PrefillCase {
             (*total < 160).then_some(request)
         })
         .collect();
-    let order = [PoolOrder::TokenMajor, PoolOrder::HeadMajor][noise.below(2)];
+    let order = order(noise.below(2));
     PrefillCase { shape, rules: random_rules(&mut noise), requests, padding: noise.below(5), order, seed }
 }
 

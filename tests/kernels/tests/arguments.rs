@@ -13,48 +13,114 @@ const REQUESTS: usize = 2;
 const PAGES: usize = 3;
 const WIDTH: usize = 5;
 
-/// A batch's buffers, each with a length that a test may change.
-struct Attention {
-    query: usize,
+/// Lengths of the buffers that a batch reads beside its queries, each of which a test may change.
+struct Pages {
     keys: usize,
+    values: usize,
     layout: KvLayout,
     block_table: usize,
+    table_width: usize,
     slots: usize,
-    max_context: usize,
-    output: usize,
-    lse: usize,
-    workspace_context: usize,
+    context: usize,
     sinks: Option<usize>,
     /// Elements to skip at the start of the keys.
     shift: usize,
 }
 
-impl Attention {
+/// The buffers.
+struct PageBuffers {
+    keys: CudaSlice<u16>,
+    values: CudaSlice<u16>,
+    block_table: CudaSlice<i32>,
+    slots: CudaSlice<i32>,
+    context: CudaSlice<i32>,
+    sinks: Option<CudaSlice<f32>>,
+}
+
+impl Pages {
     fn right() -> Self {
-        let rows = REQUESTS * ATTENTION.query_heads;
         Self {
-            query: rows * ATTENTION.head_dim,
             keys: PAGES * 16 * 2 * 32,
+            values: PAGES * 16 * 2 * 32,
             layout: KvLayout::token_major(ATTENTION.kv(), PAGES),
             block_table: 4 * WIDTH,
+            table_width: WIDTH,
             slots: REQUESTS,
-            max_context: 80,
-            output: rows * ATTENTION.head_dim,
-            lse: rows,
-            workspace_context: 80,
+            context: REQUESTS,
             sinks: None,
             shift: 0,
         }
     }
 
+    fn buffers(&self, device: &CudaDevice) -> Result<PageBuffers, CudaError> {
+        Ok(PageBuffers {
+            keys: device.zeros(self.keys + self.shift)?,
+            values: device.zeros(self.values)?,
+            block_table: device.zeros(self.block_table)?,
+            slots: device.zeros(self.slots)?,
+            context: device.zeros(self.context)?,
+            sinks: self.sinks.map(|length| device.zeros(length)).transpose()?,
+        })
+    }
+
+    /// Pages that no kernel without sinks may be launched with, and what the error names.
+    fn wrong() -> Vec<(&'static str, Self)> {
+        let right = Self::right;
+        let layout = |change: fn(&mut KvLayout)| {
+            let mut pages = right();
+            change(&mut pages.layout);
+            pages
+        };
+        vec![
+            ("number of buffers of sinks", Self { sinks: Some(4), ..right() }),
+            ("length of context", Self { context: REQUESTS + 1, ..right() }),
+            ("length of block_table", Self { block_table: 19, ..right() }),
+            ("length of block_table", Self { table_width: 0, ..right() }),
+            ("length of the key pool", Self { keys: 3071, ..right() }),
+            ("length of the value pool", Self { values: 3071, ..right() }),
+            ("length of the key pool", layout(|layout| layout.page_stride += 8)),
+            ("token_stride", layout(|layout| layout.token_stride -= 4)),
+            ("head_stride", layout(|layout| layout.head_stride -= 4)),
+            ("the key pool's address modulo 16", Self { shift: 4, ..right() }),
+        ]
+    }
+}
+
+fn assert_refused(what: &str, outcome: Result<(), CudaError>) {
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+}
+
+/// A batch for decode attention.
+struct Decode {
+    pages: Pages,
+    query: usize,
+    max_context: usize,
+    output: usize,
+    lse: usize,
+    workspace_context: usize,
+}
+
+impl Decode {
+    fn right() -> Self {
+        Self::with(Pages::right())
+    }
+
+    fn with(pages: Pages) -> Self {
+        let rows = REQUESTS * ATTENTION.query_heads;
+        Self {
+            pages,
+            query: rows * ATTENTION.head_dim,
+            max_context: 80,
+            output: rows * ATTENTION.head_dim,
+            lse: rows,
+            workspace_context: 80,
+        }
+    }
+
     fn launch(&self, device: &CudaDevice, kernel: &DecodeAttention) -> Result<(), CudaError> {
         let query: CudaSlice<u16> = device.zeros(self.query)?;
-        let keys: CudaSlice<u16> = device.zeros(self.keys + self.shift)?;
-        let values: CudaSlice<u16> = device.zeros(PAGES * 16 * 2 * 32)?;
-        let block_table: CudaSlice<i32> = device.zeros(self.block_table)?;
-        let slots: CudaSlice<i32> = device.zeros(self.slots)?;
-        let sinks: Option<CudaSlice<f32>> = self.sinks.map(|length| device.zeros(length)).transpose()?;
-        let context: CudaSlice<i32> = device.zeros(REQUESTS)?;
+        let pages = self.pages.buffers(device)?;
         let mut output: CudaSlice<u16> = device.zeros(self.output)?;
         let mut lse: CudaSlice<f32> = device.zeros(self.lse)?;
         let mut workspace = DecodeWorkspace::new(device, &ATTENTION, REQUESTS, self.workspace_context)?;
@@ -62,16 +128,16 @@ impl Attention {
             kernel,
             DecodeAttentionArgs {
                 query: query.as_view(),
-                keys: keys.slice(self.shift..),
-                values: values.as_view(),
-                layout: self.layout,
-                block_table: block_table.as_view(),
-                table_width: WIDTH,
-                slots: slots.as_view(),
-                context: context.as_view(),
+                keys: pages.keys.slice(self.pages.shift..),
+                values: pages.values.as_view(),
+                layout: self.pages.layout,
+                block_table: pages.block_table.as_view(),
+                table_width: self.pages.table_width,
+                slots: pages.slots.as_view(),
+                context: pages.context.as_view(),
                 max_context: self.max_context,
                 scale: 1.0,
-                sinks: sinks.as_ref().map(CudaSlice::as_view),
+                sinks: pages.sinks.as_ref().map(CudaSlice::as_view),
                 output: output.as_view_mut(),
                 lse: lse.as_view_mut(),
                 workspace: &mut workspace,
@@ -85,29 +151,18 @@ impl Attention {
 fn attention_checks_every_size() {
     let device = device();
     let kernel = DecodeAttention::compile(&device, ATTENTION, AttentionRules::default()).unwrap();
-    let right = Attention::right;
+    let right = Decode::right;
     right().launch(&device, &kernel).unwrap();
-    let mut odd_stride = right();
-    odd_stride.layout.token_stride -= 4;
-    let mut long_stride = right();
-    long_stride.layout.page_stride += 8;
     let wrong = [
-        ("number of buffers of sinks", Attention { sinks: Some(4), ..right() }),
-        ("length of query", Attention { query: 255, ..right() }),
-        ("length of output", Attention { output: 257, ..right() }),
-        ("length of lse", Attention { lse: 7, ..right() }),
-        ("length of slots", Attention { slots: 3, ..right() }),
-        ("length of block_table", Attention { block_table: 19, ..right() }),
-        ("max_context", Attention { max_context: 81, ..right() }),
-        ("rows of the workspace", Attention { workspace_context: 64, ..right() }),
-        ("length of the key pool", Attention { keys: 3071, ..right() }),
-        ("length of the key pool", long_stride),
-        ("token_stride", odd_stride),
-        ("the key pool's address modulo 16", Attention { shift: 4, ..right() }),
+        ("length of query", Decode { query: 255, ..right() }),
+        ("length of output", Decode { output: 257, ..right() }),
+        ("length of lse", Decode { lse: 7, ..right() }),
+        ("max_context", Decode { max_context: 81, ..right() }),
+        ("rows of the workspace", Decode { workspace_context: 64, ..right() }),
     ];
-    for (what, batch) in wrong {
-        let error = batch.launch(&device, &kernel).unwrap_err();
-        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+    let wrong_pages = Pages::wrong().into_iter().map(|(what, pages)| (what, Decode::with(pages)));
+    for (what, batch) in wrong.into_iter().chain(wrong_pages) {
+        assert_refused(what, batch.launch(&device, &kernel));
     }
 }
 
@@ -115,52 +170,41 @@ const PREFILL: PrefillAttentionShape =
     PrefillAttentionShape { head_dim: 32, query_heads: 4, kv_heads: 2, page_size: 16 };
 const TOKENS: usize = 6;
 
-/// As [`Attention`], for runs of query tokens.
+/// A batch for prefill attention.
 struct Prefill {
+    pages: Pages,
     query: usize,
     query_stride: usize,
     tokens: usize,
-    values: usize,
-    layout: KvLayout,
-    block_table: usize,
-    table_width: usize,
     query_starts: usize,
-    context: usize,
     output: usize,
     lse: Option<usize>,
-    sinks: Option<usize>,
     /// Elements to skip at the start of the output.
     shift: usize,
 }
 
 impl Prefill {
     fn right() -> Self {
+        Self::with(Pages { layout: KvLayout::head_major(PREFILL.kv(), PAGES), ..Pages::right() })
+    }
+
+    fn with(pages: Pages) -> Self {
         Self {
+            pages,
             query: 5 * 136 + 128,
             query_stride: 136,
             tokens: TOKENS,
-            values: PAGES * 16 * 2 * 32,
-            layout: KvLayout::head_major(PREFILL.kv(), PAGES),
-            block_table: 4 * WIDTH,
-            table_width: WIDTH,
             query_starts: REQUESTS + 1,
-            context: REQUESTS,
             output: TOKENS * 128,
             lse: Some(TOKENS * 4),
-            sinks: None,
             shift: 0,
         }
     }
 
     fn launch(&self, device: &CudaDevice, kernel: &PrefillAttention) -> Result<(), CudaError> {
         let query: CudaSlice<u16> = device.zeros(self.query)?;
-        let keys: CudaSlice<u16> = device.zeros(PAGES * 16 * 2 * 32)?;
-        let values: CudaSlice<u16> = device.zeros(self.values)?;
-        let block_table: CudaSlice<i32> = device.zeros(self.block_table)?;
-        let slots: CudaSlice<i32> = device.zeros(REQUESTS)?;
+        let pages = self.pages.buffers(device)?;
         let query_starts: CudaSlice<i32> = device.zeros(self.query_starts)?;
-        let sinks: Option<CudaSlice<f32>> = self.sinks.map(|length| device.zeros(length)).transpose()?;
-        let context: CudaSlice<i32> = device.zeros(self.context)?;
         let mut output: CudaSlice<u16> = device.zeros(self.output + self.shift)?;
         let mut lse: Option<CudaSlice<f32>> = self.lse.map(|length| device.zeros(length)).transpose()?;
         device.paged_prefill_attention(
@@ -169,16 +213,16 @@ impl Prefill {
                 query: query.as_view(),
                 query_stride: self.query_stride,
                 tokens: self.tokens,
-                keys: keys.as_view(),
-                values: values.as_view(),
-                layout: self.layout,
-                block_table: block_table.as_view(),
-                table_width: self.table_width,
-                slots: slots.as_view(),
+                keys: pages.keys.slice(self.pages.shift..),
+                values: pages.values.as_view(),
+                layout: self.pages.layout,
+                block_table: pages.block_table.as_view(),
+                table_width: self.pages.table_width,
+                slots: pages.slots.as_view(),
                 query_starts: query_starts.as_view(),
-                context: context.as_view(),
+                context: pages.context.as_view(),
                 scale: 1.0,
-                sinks: sinks.as_ref().map(CudaSlice::as_view),
+                sinks: pages.sinks.as_ref().map(CudaSlice::as_view),
                 output: output.slice_mut(self.shift..),
                 lse: lse.as_mut().map(CudaSlice::as_view_mut),
             },
@@ -194,15 +238,6 @@ fn prefill_checks_every_size() {
     let right = Prefill::right;
     right().launch(&device, &kernel).unwrap();
     Prefill { lse: None, ..right() }.launch(&device, &kernel).unwrap();
-    let mut odd_stride = right();
-    odd_stride.layout.head_stride -= 4;
-    let with_sinks = AttentionRules { sinks: true, ..AttentionRules::default() };
-    let with_sinks = PrefillAttention::compile(&device, PREFILL, with_sinks).unwrap();
-    Prefill { sinks: Some(4), ..right() }.launch(&device, &with_sinks).unwrap();
-    for (sinks, what) in [(None, "number of buffers of sinks"), (Some(3), "length of sinks")] {
-        let error = Prefill { sinks, ..right() }.launch(&device, &with_sinks).unwrap_err();
-        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
-    }
     let wrong = [
         ("length of query", Prefill { query: 5 * 136 + 127, ..right() }),
         ("length of query", Prefill { query_stride: usize::MAX / 8 * 8, ..right() }),
@@ -211,16 +246,26 @@ fn prefill_checks_every_size() {
         ("length of output", Prefill { output: TOKENS * 128 + 1, ..right() }),
         ("length of lse", Prefill { lse: Some(TOKENS * 4 - 1), ..right() }),
         ("length of query_starts", Prefill { query_starts: REQUESTS, ..right() }),
-        ("length of context", Prefill { context: REQUESTS + 1, ..right() }),
-        ("length of block_table", Prefill { block_table: 19, ..right() }),
-        ("length of block_table", Prefill { table_width: 0, ..right() }),
-        ("length of the value pool", Prefill { values: 3071, ..right() }),
-        ("head_stride", odd_stride),
         ("the output's address modulo 16", Prefill { shift: 4, ..right() }),
     ];
-    for (what, batch) in wrong {
-        let error = batch.launch(&device, &kernel).unwrap_err();
-        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+    let wrong_pages = Pages::wrong().into_iter().map(|(what, pages)| (what, Prefill::with(pages)));
+    for (what, batch) in wrong.into_iter().chain(wrong_pages) {
+        assert_refused(what, batch.launch(&device, &kernel));
+    }
+}
+
+#[test]
+fn a_kernel_for_sinks_wants_one_per_query_head() {
+    let device = device();
+    let rules = AttentionRules { sinks: true, ..AttentionRules::default() };
+    let decode = DecodeAttention::compile(&device, ATTENTION, rules).unwrap();
+    let prefill = PrefillAttention::compile(&device, PREFILL, rules).unwrap();
+    let pages = |sinks| Pages { sinks, ..Pages::right() };
+    Decode::with(pages(Some(4))).launch(&device, &decode).unwrap();
+    Prefill::with(pages(Some(4))).launch(&device, &prefill).unwrap();
+    for (sinks, what) in [(None, "number of buffers of sinks"), (Some(3), "length of sinks")] {
+        assert_refused(what, Decode::with(pages(sinks)).launch(&device, &decode));
+        assert_refused(what, Prefill::with(pages(sinks)).launch(&device, &prefill));
     }
 }
 
@@ -267,7 +312,6 @@ fn products_check_every_size() {
     for (what, index, size) in wrong {
         let mut sizes = RIGHT;
         sizes[index] = size;
-        let error = launch(sizes).unwrap_err();
-        assert!(matches!(error, CudaError::Size { what: found, .. } if found == what), "{what}: {error}");
+        assert_refused(what, launch(sizes));
     }
 }
