@@ -39,11 +39,26 @@ codes! {
     NO_BINARY_FOR_GPU = 209 "ERROR_NO_BINARY_FOR_GPU" "no kernel image is available for execution on the device",
     INVALID_PTX = 218 "ERROR_INVALID_PTX" "a PTX JIT compilation failed",
     INVALID_HANDLE = 400 "ERROR_INVALID_HANDLE" "invalid resource handle",
+    ILLEGAL_STATE = 401 "ERROR_ILLEGAL_STATE" "the operation cannot be performed in the present state",
     NOT_FOUND = 500 "ERROR_NOT_FOUND" "named symbol not found",
+    NOT_READY = 600 "ERROR_NOT_READY" "device not ready",
     ILLEGAL_ADDRESS = 700 "ERROR_ILLEGAL_ADDRESS" "an illegal memory access was encountered",
     LAUNCH_TIMEOUT = 702 "ERROR_LAUNCH_TIMEOUT" "the launch timed out and was terminated",
     MISALIGNED_ADDRESS = 716 "ERROR_MISALIGNED_ADDRESS" "misaligned address",
     LAUNCH_FAILED = 719 "ERROR_LAUNCH_FAILED" "unspecified launch failure",
+    NOT_SUPPORTED = 801 "ERROR_NOT_SUPPORTED" "operation not supported",
+    CAPTURE_UNSUPPORTED = 900 "ERROR_STREAM_CAPTURE_UNSUPPORTED" "operation not permitted when stream is capturing",
+    CAPTURE_INVALIDATED = 901 "ERROR_STREAM_CAPTURE_INVALIDATED"
+        "operation failed due to a previous error during capture",
+    CAPTURE_MERGE = 902 "ERROR_STREAM_CAPTURE_MERGE" "operation would merge separate capture sequences",
+    CAPTURE_UNMATCHED = 903 "ERROR_STREAM_CAPTURE_UNMATCHED" "capture was not ended in the stream in which it began",
+    CAPTURE_UNJOINED = 904 "ERROR_STREAM_CAPTURE_UNJOINED" "capturing stream has unjoined work",
+    CAPTURE_ISOLATION = 905 "ERROR_STREAM_CAPTURE_ISOLATION" "dependency created on uncaptured work in another stream",
+    CAPTURE_IMPLICIT = 906 "ERROR_STREAM_CAPTURE_IMPLICIT"
+        "operation would make the legacy stream depend on a capturing blocking stream",
+    CAPTURED_EVENT = 907 "ERROR_CAPTURED_EVENT" "operation not permitted on an event last recorded in a capturing stream",
+    CAPTURE_WRONG_THREAD = 908 "ERROR_STREAM_CAPTURE_WRONG_THREAD"
+        "attempt to end a thread's capture sequence from another thread",
 }
 
 impl From<Answer> for Code {

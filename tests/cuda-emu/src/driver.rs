@@ -6,10 +6,10 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ptx_emu::Stats;
-
 use crate::code::{Answer, Code};
+use crate::console::Console;
 use crate::context::Context;
+use crate::order::Order;
 
 static DRIVER: Mutex<Driver> = Mutex::new(Driver::new());
 
@@ -26,25 +26,12 @@ pub(crate) struct Driver {
     primary: Option<Context>,
     /// The number of the latest primary context. A destroyed one's number is not used again.
     generation: usize,
-    /// The interpreter's account of the last failure.
-    pub(crate) report: String,
-    /// Kernels launched from now on run their warps in an order that follows from this.
-    pub(crate) schedule: Option<u64>,
-    /// What the last kernel that succeeded did.
-    pub(crate) stats: Option<Stats>,
+    pub(crate) console: Console,
 }
 
 impl Driver {
     const fn new() -> Self {
-        Self {
-            initialised: false,
-            retained: 0,
-            primary: None,
-            generation: 0,
-            report: String::new(),
-            schedule: None,
-            stats: None,
-        }
+        Self { initialised: false, retained: 0, primary: None, generation: 0, console: Console::new() }
     }
 
     pub(crate) fn initialise(&mut self) {
@@ -81,20 +68,23 @@ impl Driver {
         Ok(())
     }
 
-    /// Keeps the interpreter's account of a failure, and shows it: a test's output then has it without asking.
-    pub(crate) fn report(&mut self, account: String) {
-        eprintln!("cuda-emu: {account}");
-        self.report = account;
+    /// Work that is submitted from now on waits until something waits for it, in an order that follows from the seed;
+    /// without one it is done at once, as what has waited so far is now.
+    pub(crate) fn defer(&mut self, seed: Option<u64>) {
+        self.console.order = seed.map(Order::new);
+        if let Some(context) = &mut self.primary {
+            context.unless_deferred(&mut self.console);
+        }
     }
 
-    /// The context that is current on this thread.
-    pub(crate) fn current(&mut self) -> Answer<&mut Context> {
+    /// The context that is current on this thread, and what tests set and read.
+    pub(crate) fn current(&mut self) -> Answer<(&mut Context, &mut Console)> {
         if !self.initialised {
             return Err(Code::NOT_INITIALIZED);
         }
         let is_current = current() == self.generation;
         let context = self.primary.as_mut().filter(|_| is_current);
-        context.ok_or(Code::INVALID_CONTEXT)
+        context.map(|context| (context, &mut self.console)).ok_or(Code::INVALID_CONTEXT)
     }
 }
 
@@ -119,9 +109,9 @@ pub(crate) fn set_current(number: usize) -> Answer {
 }
 
 /// Does something in this thread's current context, unless an earlier failure stuck to it.
-pub(crate) fn in_context<T>(action: impl FnOnce(&mut Context) -> Answer<T>) -> Answer<T> {
+pub(crate) fn in_context<T>(action: impl FnOnce(&mut Context, &mut Console) -> Answer<T>) -> Answer<T> {
     let mut driver = driver();
-    let context = driver.current()?;
+    let (context, console) = driver.current()?;
     context.check()?;
-    action(context)
+    action(context, console)
 }

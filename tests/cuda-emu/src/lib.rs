@@ -5,18 +5,32 @@
 //! memory, uninitialised reads, accesses outside allocations, divergent synchronisation.
 //!
 //! As with the real driver, a launch returns before its kernel's failure is known, the failure is reported by the calls
-//! that follow, and it stays until the context is destroyed. Beyond the driver's interface, `cuda_emu_last_report`
-//! gives the interpreter's account of the last failure, with file and line of the kernel's source, and
-//! `cuda_emu_set_schedule` lets warps run in random order, and `cuda_emu_bank_conflicts` counts the last kernel's.
+//! that follow, and it stays until the context is destroyed. Streams, events and graphs have the driver's rules: which
+//! work waits for which, and what a capture does not allow. Where NVIDIA's documentation leaves open whether a capture
+//! allows a call that waits, this driver does not.
 //!
-//! Not here: graphs, managed and external memory, peer access, occupancy. Streams run everything at once, so a program
-//! that forgets to wait for a stream is not found out.
+//! Work is done when it is submitted, or, as a test may choose with `cuda_emu_defer`, only when something waits for it, and
+//! then in a random order of those that the program allows: a program that forgets to wait is found out.
+//!
+//! Beyond the driver's interface, `cuda_emu_last_report` gives the account of the last failure, with file and line of
+//! the kernel's source; `cuda_emu_set_schedule` lets warps run in random order; `cuda_emu_bank_conflicts` and
+//! `cuda_emu_global_load_bytes` count what the last kernel did.
+//!
+//! Not here: allocations as nodes of a graph, changes of a graph, managed and external memory, peer access, occupancy.
 //!
 //! The crate is a library for C: its functions are those of CUDA's driver API, with the meaning given there, in `ffi`.
-//! All state is in one place, `driver`.
+//! All state is in one place, `driver`. `streams` knows what waits for what, with `queue` for what is to be done and
+//! `capture` for what is written down; `context` has what work is done with, and `device` does it.
 
+mod capture;
 mod code;
+mod console;
 mod context;
+mod device;
 mod driver;
 mod ffi;
-mod launch;
+mod host;
+mod order;
+mod queue;
+mod streams;
+mod work;

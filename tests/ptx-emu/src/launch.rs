@@ -91,6 +91,25 @@ impl LaunchConfig {
     }
 }
 
+/// Says whether [`launch`] would refuse these arguments, and runs nothing.
+pub fn check_launch(module: &Module, kernel: &str, config: &LaunchConfig, params: &[u8]) -> Result<(), LaunchError> {
+    accepted(module, kernel, config, params).map(drop)
+}
+
+/// The kernel, if it takes these arguments.
+fn accepted<'a>(
+    module: &'a Module,
+    kernel: &str,
+    config: &LaunchConfig,
+    params: &[u8],
+) -> Result<&'a Kernel, LaunchError> {
+    let kernel = module.kernel(kernel).ok_or_else(|| LaunchError::NoSuchKernel(kernel.to_owned()))?;
+    match config.problem(kernel, params) {
+        Some(reason) => Err(LaunchError::Configuration { kernel: kernel.name.clone(), reason }),
+        None => Ok(kernel),
+    }
+}
+
 /// Runs `kernel` to its end.
 ///
 /// `params` is the parameter buffer as [`Kernel::params`] describes it; [`Params`](crate::Params) builds one. On an error
@@ -103,10 +122,7 @@ pub fn launch(
     memory: &mut Memory,
     options: &Options,
 ) -> Result<Stats, LaunchError> {
-    let kernel = module.kernel(kernel).ok_or_else(|| LaunchError::NoSuchKernel(kernel.to_owned()))?;
-    if let Some(reason) = config.problem(kernel, params) {
-        return Err(LaunchError::Configuration { kernel: kernel.name.clone(), reason });
-    }
+    let kernel = accepted(module, kernel, config, params)?;
     let shared = kernel.dynamic_start.max(kernel.static_shared) + config.dynamic_shared;
     let mut block = Block::new(kernel, params, options, memory, shared as usize);
     let mut warps: Vec<_> =

@@ -100,7 +100,7 @@ mod ty;
 mod warp;
 
 pub use error::{Fault, FaultKind, LaunchError, LoadError, MemoryError};
-pub use launch::{LaunchConfig, launch};
+pub use launch::{LaunchConfig, check_launch, launch};
 pub use memory::Memory;
 pub use module::Module;
 pub use options::{Options, Schedule};

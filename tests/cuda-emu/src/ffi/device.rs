@@ -142,5 +142,9 @@ unsafe extern "C" fn cuCtxGetCurrent(context: *mut Handle) -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxSynchronize() -> Code {
-    in_context(|_| Ok(())).into()
+    in_context(|context, console| {
+        context.streams.refuse_wait_for_all()?;
+        context.finish_all(console)
+    })
+    .into()
 }

@@ -8,6 +8,7 @@
 
 mod device;
 mod error;
+mod graph;
 mod memory;
 mod module;
 mod report;

@@ -7,7 +7,7 @@ use ptx_emu::LaunchConfig;
 use super::{Handle, store};
 use crate::code::{Answer, Code};
 use crate::driver::{driver, in_context};
-use crate::launch::launch;
+use crate::work::Work;
 
 /// How machine code begins: an ELF file, or a container of several.
 const ELF: [u8; 4] = *b"\x7fELF";
@@ -33,12 +33,13 @@ unsafe fn load(image: *const c_void) -> Answer<Handle> {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
     let mut driver = driver();
-    let context = driver.current()?;
+    let (context, console) = driver.current()?;
     context.check()?;
+    context.streams.refuse_unseen()?;
     match context.load_module(&text.to_string_lossy()) {
         Ok(module) => Ok(module),
         Err(error) => {
-            driver.report(error.to_string());
+            console.report(error.to_string());
             Err(Code::INVALID_PTX)
         }
     }
@@ -46,7 +47,12 @@ unsafe fn load(image: *const c_void) -> Answer<Handle> {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleUnload(module: Handle) -> Code {
-    in_context(|context| context.unload_module(module)).into()
+    in_context(|context, console| {
+        context.streams.refuse_unseen()?;
+        context.finish_all(console)?;
+        context.unload_module(module)
+    })
+    .into()
 }
 
 #[unsafe(no_mangle)]
@@ -56,16 +62,15 @@ unsafe extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, 
     }
     // SAFETY: not null, hence a C string by this function's contract.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-    let answer = in_context(|context| context.find_function(module, name));
+    let answer = in_context(|context, _| context.find_function(module, name));
     // SAFETY: as above.
     unsafe { store(function, answer) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) -> Code {
-    let answer = in_context(|context| {
-        let (function, module, _) = context.function(function)?;
-        let kernel = module.kernel(&function.name).ok_or(Code::NOT_FOUND)?;
+    let answer = in_context(|context, _| {
+        let (function, kernel) = context.kernel(function)?;
         let value = match attribute {
             // CU_FUNC_ATTRIBUTE_…: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, CONST_SIZE_BYTES, LOCAL_SIZE_BYTES,
             // PTX_VERSION, MAX_DYNAMIC_SHARED_SIZE_BYTES. An interpreter has no registers to count (4).
@@ -87,13 +92,13 @@ unsafe extern "C" fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, fun
 extern "C" fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) -> Code {
     /// What a block of an `sm_80` device can opt in to.
     const MOST_SHARED: u32 = 163 << 10;
-    in_context(|context| {
-        let (function, module, _) = context.function(function)?;
-        let kernel = module.kernel(&function.name).ok_or(Code::NOT_FOUND)?;
+    in_context(|context, _| {
+        let (_, kernel) = context.kernel(function)?;
+        let fixed = kernel.static_shared_bytes();
         let value = u32::try_from(value).map_err(|_| Code::INVALID_VALUE)?;
         match attribute {
-            8 if value + kernel.static_shared_bytes() <= MOST_SHARED => {
-                function.max_dynamic_shared = Some(value);
+            8 if value.saturating_add(fixed) <= MOST_SHARED => {
+                context.function_mut(function)?.max_dynamic_shared = Some(value);
                 Ok(())
             }
             // The share of the L1 cache that is shared memory: a hint.
@@ -106,7 +111,7 @@ extern "C" fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_in
 
 #[unsafe(no_mangle)]
 extern "C" fn cuFuncSetCacheConfig(function: Handle, _config: c_int) -> Code {
-    in_context(|context| context.function(function).map(drop)).into()
+    in_context(|context, _| context.kernel(function).map(drop)).into()
 }
 
 #[unsafe(no_mangle)]
@@ -127,10 +132,12 @@ unsafe extern "C" fn cuLaunchKernel(
     if !extra.is_null() {
         return Code::INVALID_VALUE;
     }
-    let grid = [grid_x, grid_y, grid_z];
-    let config = LaunchConfig::new(grid, [block_x, block_y, block_z]).dynamic_shared(shared_bytes);
-    launch(function, stream, config, |layout, buffer| {
-        for (index, parameter) in layout.iter().enumerate() {
+    let config = LaunchConfig::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z]).dynamic_shared(shared_bytes);
+    in_context(|context, console| {
+        let (attributes, kernel) = context.kernel(function)?;
+        let config = LaunchConfig { max_dynamic_shared: attributes.max_dynamic_shared, ..config };
+        let mut buffer = vec![0; kernel.param_bytes()];
+        for (index, parameter) in kernel.params().iter().enumerate() {
             // SAFETY: the API has the caller pass, for each parameter of the kernel, a pointer to a value of its size.
             let value = unsafe {
                 let from = parameters.add(index).read().cast::<u8>();
@@ -138,6 +145,7 @@ unsafe extern "C" fn cuLaunchKernel(
             };
             buffer[parameter.offset..][..parameter.bytes].copy_from_slice(value);
         }
+        context.submit(console, stream, Work::Launch { function, config, parameters: buffer }).map(drop)
     })
     .into()
 }

@@ -13,7 +13,7 @@ use crate::driver::driver;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuda_emu_last_report(buffer: *mut c_char, capacity: usize) -> usize {
     let driver = driver();
-    let report = driver.report.as_bytes();
+    let report = driver.console.report.as_bytes();
     if !buffer.is_null() {
         let length = report.len().min(capacity);
         // SAFETY: `length` is at most the buffer's, and at most the report's.
@@ -28,17 +28,27 @@ unsafe extern "C" fn cuda_emu_last_report(buffer: *mut c_char, capacity: usize) 
 /// their numbers, as at first.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_set_schedule(seed: u64) {
-    driver().schedule = (seed != 0).then_some(seed);
+    driver().console.schedule = (seed != 0).then_some(seed);
+}
+
+/// Defers work from now on until something waits for it, and does it in a random order that follows from `seed`; 0 is no
+/// deferring, as at first.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_defer(seed: u64) {
+    if seed != 0 {
+        eprintln!("cuda-emu: work is deferred, seed {seed}");
+    }
+    driver().defer((seed != 0).then_some(seed));
 }
 
 /// Passes over shared memory that bank conflicts cost the last kernel that succeeded, beyond those that it needs.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_bank_conflicts() -> u64 {
-    driver().stats.map_or(0, |stats| stats.bank_conflict_passes)
+    driver().console.stats.map_or(0, |stats| stats.bank_conflict_passes)
 }
 
 /// Bytes that the last kernel that succeeded read from global memory.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_global_load_bytes() -> u64 {
-    driver().stats.map_or(0, |stats| stats.global_load_bytes)
+    driver().console.stats.map_or(0, |stats| stats.global_load_bytes)
 }

@@ -1,9 +1,12 @@
 //! cudarc runs on the emulated driver as on the real one, errors included.
 
+mod deferred;
+mod graphs;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUfunction_attribute_enum as Attribute, CUresult};
-use cudarc::driver::{CudaContext, CudaFunction, DriverError, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
@@ -79,14 +82,18 @@ $L_end:
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A context of its own for each test: a failed one stays failed until it is gone.
-fn context() -> (MutexGuard<'static, ()>, Arc<CudaContext>) {
-    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+fn library() -> Library {
     let mut path = std::env::current_exe().unwrap();
     path.set_file_name("libcuda_emu.so");
     // SAFETY: the library is this project's and runs nothing when it is opened.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
-    std::mem::forget(library.expect("cargo builds the library beside its tests"));
+    library.expect("cargo builds the library beside its tests")
+}
+
+/// A context of its own for each test: a failed one stays failed until it is gone.
+fn context() -> (MutexGuard<'static, ()>, Arc<CudaContext>) {
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::forget(library());
     (guard, CudaContext::new(0).unwrap())
 }
 
@@ -99,6 +106,14 @@ fn one_thread(shared_mem_bytes: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes }
 }
 
+/// Launches `doubled` for the first `count` numbers.
+fn double(stream: &Arc<CudaStream>, doubled: &CudaFunction, buffer: &mut CudaSlice<u32>, count: u32) -> CUresult {
+    let mut launch = stream.launch_builder(doubled);
+    launch.arg(buffer).arg(&count);
+    // SAFETY: the arguments are those of the kernel.
+    code(unsafe { launch.launch(LaunchConfig::for_num_elems(count)) })
+}
+
 fn code<T>(result: Result<T, DriverError>) -> CUresult {
     result.err().map_or(CUresult::CUDA_SUCCESS, |error| error.0)
 }
@@ -106,6 +121,10 @@ fn code<T>(result: Result<T, DriverError>) -> CUresult {
 #[test]
 fn memory_streams_events_and_launches_work() {
     let (_guard, context) = context();
+    use_memory_streams_events_and_launches(&context);
+}
+
+fn use_memory_streams_events_and_launches(context: &Arc<CudaContext>) {
     assert_eq!(context.name().unwrap(), "PTX interpreter");
     assert_eq!(context.compute_capability().unwrap(), (8, 0));
     let stream = context.new_stream().unwrap();
@@ -113,14 +132,12 @@ fn memory_streams_events_and_launches_work() {
     let (free, _) = context.mem_get_info().unwrap();
     let mut buffer = stream.clone_htod(&values).unwrap();
     assert_eq!(context.mem_get_info().unwrap().0, free - 4000);
-    let doubled = function(&context, "doubled");
+    let doubled = function(context, "doubled");
     let start = stream.record_event(None).unwrap();
-    let mut launch = stream.launch_builder(&doubled);
-    launch.arg(&mut buffer).arg(&1000_u32);
-    // SAFETY: the arguments are those of the kernel.
-    unsafe { launch.launch(LaunchConfig::for_num_elems(1000)) }.unwrap();
+    assert_eq!(double(&stream, &doubled, &mut buffer, 1000), CUresult::CUDA_SUCCESS);
     let end = stream.record_event(None).unwrap();
     stream.wait(&end).unwrap();
+    stream.synchronize().unwrap();
     assert!(end.is_complete() && start.elapsed_ms(&end).unwrap() >= 0.0);
     let copy = stream.clone_dtod(&buffer).unwrap();
     stream.memset_zeros(&mut buffer).unwrap();
@@ -128,6 +145,7 @@ fn memory_streams_events_and_launches_work() {
     let found = stream.clone_dtoh(&copy).unwrap();
     assert!(found.iter().zip(&values).all(|(found, value)| *found == 2 * value));
     drop((buffer, copy));
+    stream.synchronize().unwrap();
     assert_eq!(context.mem_get_info().unwrap().0, free);
 }
 

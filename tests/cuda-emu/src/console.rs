@@ -1,0 +1,29 @@
+//! What tests set and read beside the driver's interface.
+
+use ptx_emu::Stats;
+
+use crate::order::Order;
+
+/// Switches that tests set, and what they are told.
+pub(crate) struct Console {
+    /// The account of the last failure.
+    pub(crate) report: String,
+    /// Kernels that run from now on run their warps in an order that follows from this.
+    pub(crate) schedule: Option<u64>,
+    /// What the last kernel that succeeded did.
+    pub(crate) stats: Option<Stats>,
+    /// In which order deferred work is done. Without one, work is done when it is submitted.
+    pub(crate) order: Option<Order>,
+}
+
+impl Console {
+    pub(crate) const fn new() -> Self {
+        Self { report: String::new(), schedule: None, stats: None, order: None }
+    }
+
+    /// Keeps the account of a failure, and shows it: a test's output then has it without asking.
+    pub(crate) fn report(&mut self, account: String) {
+        eprintln!("cuda-emu: {account}");
+        self.report = account;
+    }
+}
