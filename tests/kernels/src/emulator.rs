@@ -50,6 +50,19 @@ impl Emulator {
         set.expect("the emulator takes a schedule")(seed);
     }
 
+    /// Has work done only when something waits for it from now on, in a random order of those that events and streams
+    /// allow, or at once where `seed` is 0.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn defer(&self, seed: u64) {
+        type Defer = extern "C" fn(u64);
+        // SAFETY: that is the function's type.
+        let defer = unsafe { self.0.get::<Defer>("cuda_emu_defer") };
+        defer.expect("the emulator defers work")(seed);
+    }
+
     /// Passes over shared memory that bank conflicts cost the last kernel.
     ///
     /// # Panics

@@ -1,5 +1,5 @@
-//! The operations give the same bits in whatever order their warps run. In a process of its own: the order is the
-//! emulator's, not the test's.
+//! The operations give the same bits in whatever order their warps run, and whenever the work of the stream is done. In
+//! a process of its own: the orders are the emulator's, not the test's.
 
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{
@@ -13,7 +13,7 @@ use kernels::cuda::{
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
 
 #[test]
-fn results_do_not_depend_on_the_order_of_warps() {
+fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
     let emulator = Emulator::open();
     let device = device();
 
@@ -46,6 +46,7 @@ fn results_do_not_depend_on_the_order_of_warps() {
     for seed in SEEDS {
         println!("schedule seed {seed}");
         emulator.set_schedule(seed);
+        emulator.defer(seed);
         let found = norm.run(&device, &norm_kernel).unwrap();
         assert_eq!(found.output, expected_norm.output, "schedule seed {seed}");
         let found = rope.run(&device, &rope_kernel).unwrap();

@@ -1,5 +1,5 @@
-//! The kernels give the same bits in whatever order their warps run. In a process of its own: the order is the
-//! emulator's, not the test's.
+//! The kernels give the same bits in whatever order their warps run, and whenever the work of the stream is done. In
+//! a process of its own: the orders are the emulator's, not the test's.
 
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder, PrefillProblem, PrefillRequest};
@@ -11,7 +11,7 @@ use kernels::cuda::{
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
 
 #[test]
-fn results_do_not_depend_on_the_order_of_warps() {
+fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
     let emulator = Emulator::open();
     let device = device();
     let rules = AttentionRules { window: Some(60), softcap: Some(2.0), sinks: true };
@@ -40,6 +40,7 @@ fn results_do_not_depend_on_the_order_of_warps() {
     for seed in SEEDS {
         println!("schedule seed {seed}");
         emulator.set_schedule(seed);
+        emulator.defer(seed);
         let found = attention.run(&device, &attention_kernel).unwrap();
         assert_eq!(found.output, expected_attention.output, "schedule seed {seed}");
         assert_eq!(found.lse, expected_attention.lse, "schedule seed {seed}");

@@ -1,5 +1,7 @@
 //! What a token's logits do not depend on: how its prompt was cut, where its pages are, and who else uses the device.
 
+use kernel_tests::Emulator;
+
 use super::{Reference, all_logits, limits, open, runner};
 
 fn bits(logits: Vec<f32>) -> Vec<u32> {
@@ -60,4 +62,22 @@ fn two_engines_on_two_threads_answer_as_alone() {
         threads.map(|thread| thread.join().expect("it does not panic"))
     });
     assert!(together == alone);
+}
+
+/// A step that read something before it was there, or overwrote what was still to be read, would be seen. Other tests of this
+/// process may run deferred meanwhile, which must not matter to them either.
+#[test]
+fn when_the_device_does_its_work_changes_no_bit() {
+    let emulator = Emulator::open();
+    let prompt = &Reference::of("qwen3_moe").prompt[..12];
+    let open_runner = || runner(&open("qwen3_moe"), 16, 5).unwrap_or_else(|error| panic!("{error}"));
+    let at_once = bits(all_logits(&mut open_runner(), prompt));
+    emulator.defer(1);
+    let mut runner = open_runner();
+    for seed in [2, 3, 4] {
+        emulator.defer(seed);
+        let deferred = bits(all_logits(&mut runner, prompt));
+        assert!(deferred == at_once, "seed {seed}");
+    }
+    emulator.defer(0);
 }
