@@ -5,7 +5,9 @@ use kernels::cpu::Workers;
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::kv::KvStore;
-use crate::model::{Batch, CudaDecoder, CudaSizes, CudaState, Decoder, ModelConfig};
+use crate::model::{
+    AttentionBackend, AttentionBackends, Batch, CudaDecoder, CudaSizes, CudaState, DecodeKernel, Decoder, ModelConfig,
+};
 use crate::runner::RunnerLimits;
 
 /// A model with its keys and values, on the CPU or on a CUDA device.
@@ -48,6 +50,8 @@ impl Backend {
             page_size: limits.page_size,
             pages: pages as usize,
             step_tokens: limits.chunked_prefill_size.min(context_length),
+            // The runner takes one sequence forward at a time.
+            sequences: 1,
             context_length,
         })?;
         Ok(Self::Cuda(Box::new(OnCuda { model, state })))
@@ -111,6 +115,21 @@ impl Backend {
         match self {
             Self::Cpu(own) => own.workers.threads(),
             Self::Cuda(_) => 1,
+        }
+    }
+
+    /// What computes attention.
+    pub(crate) fn attention(&self) -> AttentionBackends {
+        use AttentionBackend::{CpuPaged, CudaPaged, CudaSplitKv};
+        match self {
+            Self::Cpu(_) => AttentionBackends { prefill: CpuPaged, decode: CpuPaged },
+            Self::Cuda(own) => AttentionBackends {
+                prefill: CudaPaged,
+                decode: match own.model.decode_kernel() {
+                    DecodeKernel::Paged => CudaPaged,
+                    DecodeKernel::SplitKv { .. } => CudaSplitKv,
+                },
+            },
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a runner was built with: sizes and choices, and nothing of what it holds.
 
-use crate::model::Architecture;
+use crate::model::{Architecture, AttentionBackends};
 
 /// The sizes and choices of a [`Runner`](crate::runner::Runner).
 ///
@@ -15,6 +15,8 @@ pub struct Built {
     pub weight_bytes: usize,
     /// The store of keys and values.
     pub kv: KvPool,
+    /// What computes attention.
+    pub attention: AttentionBackends,
     /// The longest sequence by the model and the settings.
     pub context_length: usize,
     /// The longest sequence there is room for as well.

@@ -11,10 +11,13 @@ use engine::default_model;
 use engine::generate::Request;
 use engine::hub::{self, Connection, Hub, ModelName, Named};
 use engine::memory::{Need, Wanted};
-use engine::model::{CudaDecoder, Decoder, WeightForm, WeightPlan, cuda};
+use engine::model::{
+    self as models, AttentionNeeds, CudaChoices, CudaDecoder, DecodeKernel, Decoder, Phase, WeightForm, WeightPlan,
+    cuda,
+};
 use engine::runner::{Runner, RunnerLimits};
 use engine::sampling::Sampling;
-use engine_config::exec::{ActivationDtype, Device, ExecBag, WeightDtype};
+use engine_config::exec::{ActivationDtype, AttentionBackend, Device, ExecBag, WeightDtype};
 use engine_config::model::{ModelBag, OutputHead};
 use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
@@ -70,7 +73,8 @@ pub(crate) fn open_where(loader: &Loader<Settings>, name: Option<&Path>, probe: 
             set.exec().device(device);
         }
     })?;
-    let context = decide(resolved, &checkpoint, device)?.publish();
+    let resolved = decide(resolved, &checkpoint, device)?;
+    let context = decide_attention(resolved, &checkpoint, device)?.publish();
     let is_tied = match context.view::<RunnerRole>().pin().model().output_head() {
         OutputHead::Tied => true,
         OutputHead::Own => false,
@@ -166,6 +170,104 @@ fn decide(resolved: Resolved<Settings>, checkpoint: &Checkpoint, device: Device)
             set.exec().kernel().activation_dtype(ActivationDtype::F32);
         }
     })
+}
+
+/// A kernel of attention as the settings call it; nothing where they leave it open.
+fn named(backend: AttentionBackend) -> Option<models::AttentionBackend> {
+    match backend {
+        AttentionBackend::Auto => None,
+        AttentionBackend::CpuPaged => Some(models::AttentionBackend::CpuPaged),
+        AttentionBackend::CudaPaged => Some(models::AttentionBackend::CudaPaged),
+        AttentionBackend::CudaSplitKv => Some(models::AttentionBackend::CudaSplitKv),
+    }
+}
+
+fn setting_of(backend: models::AttentionBackend) -> AttentionBackend {
+    match backend {
+        models::AttentionBackend::CpuPaged => AttentionBackend::CpuPaged,
+        models::AttentionBackend::CudaPaged => AttentionBackend::CudaPaged,
+        models::AttentionBackend::CudaSplitKv => AttentionBackend::CudaSplitKv,
+    }
+}
+
+/// Decides the kernels of attention. What is set may still be refused, when something is built.
+fn decide_attention(
+    resolved: Resolved<Settings>,
+    checkpoint: &Checkpoint,
+    device: Device,
+) -> Result<Resolved<Settings>, Errors> {
+    let mut chosen = [None, None];
+    let resolved = resolved.decide("a look at what attention needs", |now, _| {
+        let kernel = now.exec().kernel();
+        let needs = AttentionNeeds {
+            on_cuda: device == Device::Cuda,
+            config: checkpoint.config(),
+            page_size: now.schedule().page_size(),
+            split_tokens: kernel.decode_split_tokens(),
+            is_deterministic: now.exec().deterministic().enable_deterministic_inference(),
+        };
+        let common = kernel.attention_backend();
+        chosen = [Phase::Prefill, Phase::Decode].map(|phase| match common {
+            AttentionBackend::Auto => {
+                models::choose_attention(phase, &needs).map(|(backend, why)| (setting_of(backend), why))
+            }
+            common => Some((common, "attention_backend says so".to_owned())),
+        });
+    })?;
+    let [prefill, decode] = chosen;
+    let resolved = match prefill {
+        None => resolved,
+        Some((backend, why)) => resolved.decide(&why, |now, set| {
+            if now.exec().kernel().prefill_attention_backend() == AttentionBackend::Auto {
+                set.exec().kernel().prefill_attention_backend(backend);
+            }
+        })?,
+    };
+    match decode {
+        None => Ok(resolved),
+        Some((backend, why)) => resolved.decide(&why, |now, set| {
+            if now.exec().kernel().decode_attention_backend() == AttentionBackend::Auto {
+                set.exec().kernel().decode_attention_backend(backend);
+            }
+        }),
+    }
+}
+
+/// Kernels of attention that cannot do what a model needs.
+fn refuse_other_attention(view: &View<Settings, RunnerRole>, checkpoint: &Checkpoint) -> Result<(), Failure> {
+    let pin = view.pin();
+    let kernel = pin.exec().kernel();
+    let needs = AttentionNeeds {
+        on_cuda: pin.exec().device() == Device::Cuda,
+        config: checkpoint.config(),
+        page_size: pin.schedule().page_size(),
+        split_tokens: kernel.decode_split_tokens(),
+        is_deterministic: pin.exec().deterministic().enable_deterministic_inference(),
+    };
+    let phases = [
+        (Phase::Prefill, kernel.prefill_attention_backend(), "prefill_attention_backend"),
+        (Phase::Decode, kernel.decode_attention_backend(), "decode_attention_backend"),
+    ];
+    for (phase, backend, name) in phases {
+        let chosen = named(backend).ok_or_else(|| undecided(&format!("exec.kernel.{name}")))?;
+        let name = if backend == kernel.attention_backend() { "attention_backend" } else { name };
+        let flag = format!("--{}", name.replace('_', "-"));
+        models::check_attention(&flag, chosen, phase, &needs).map_err(Failure::run)?;
+    }
+    Ok(())
+}
+
+/// What a model on a CUDA device is compiled for.
+fn cuda_choices(view: &View<Settings, RunnerRole>) -> CudaChoices {
+    let pin = view.pin();
+    let kernel = pin.exec().kernel();
+    CudaChoices {
+        page_size: pin.schedule().page_size(),
+        decode: match kernel.decode_attention_backend() {
+            AttentionBackend::CudaSplitKv => DecodeKernel::SplitKv { tokens: kernel.decode_split_tokens() },
+            _ => DecodeKernel::Paged,
+        },
+    }
 }
 
 /// A setting that is left to the model, of a context that was published without one.
@@ -287,14 +389,20 @@ pub(crate) fn build_runner(
         Some(pages) => Wanted::All(pages.saturating_mul(page_size)),
         None => Wanted::AtMost(context_length),
     };
-    let device = match exec.device() {
+    let on_cuda = match exec.device() {
         Device::Auto => return Err(undecided("exec.device")),
-        Device::Cpu => None,
-        Device::Cuda => {
-            cuda::check_supported(checkpoint.config(), page_size).map_err(Failure::run)?;
-            let options = cuda_options(exec.kernel().cuda_driver_path(), exec.kernel().nvrtc_path());
-            Some(CudaDevice::open(&options).map_err(|error| Failure::Run(format!("--device cuda: {error}")))?)
-        }
+        Device::Cpu => false,
+        Device::Cuda => true,
+    };
+    if on_cuda {
+        cuda::check_supported(checkpoint.config(), page_size).map_err(Failure::run)?;
+    }
+    refuse_other_attention(view, checkpoint)?;
+    let device = if on_cuda {
+        let options = cuda_options(exec.kernel().cuda_driver_path(), exec.kernel().nvrtc_path());
+        Some(CudaDevice::open(&options).map_err(|error| Failure::Run(format!("--device cuda: {error}")))?)
+    } else {
+        None
     };
     let limit = exec.memory_limit().map(|limit| limit.0);
     let available = match &device {
@@ -326,7 +434,7 @@ pub(crate) fn build_runner(
             Runner::new(model, workers, limits)
         }
         Some(device) => {
-            let model = CudaDecoder::load(&plan, &workers, device, page_size);
+            let model = CudaDecoder::load(&plan, &workers, device, cuda_choices(view));
             bar.finish_and_clear();
             model.and_then(|model| Runner::on_cuda(model, limits))
         }
@@ -368,7 +476,7 @@ pub(crate) fn need(view: &View<Settings, RunnerRole>, checkpoint: &Checkpoint, p
     let pin = view.pin();
     let chunk = pin.schedule().chunked_prefill_size();
     if pin.exec().device() == Device::Cuda {
-        return cuda::need(plan, chunk);
+        return cuda::need(plan, chunk, cuda_choices(view));
     }
     Need::of(checkpoint.config(), plan.loaded_bytes() as u64, chunk)
 }
@@ -700,6 +808,71 @@ mod tests {
     }
 
     #[test]
+    fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/llama");
+        let opened = |flags: &[&str]| {
+            let argv =
+                ["engine", "--model-path", model.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+            let opened = open_where(&Settings::loader().args(argv).facts(Facts::for_test()), None, |_| Ok(()));
+            opened.unwrap_or_else(|failure| panic!("{failure}"))
+        };
+        let common = "attention_backend says so";
+        let on_cuda = "the best for prompts on CUDA";
+        let cases = [
+            (
+                &["--device=cpu"][..],
+                [
+                    ("cpu-paged", "the best for prompts on the CPU"),
+                    ("cpu-paged", "the best for single tokens on the CPU"),
+                ],
+            ),
+            (&["--device=cuda"], [("cuda-paged", on_cuda), ("cuda-split-kv", "the best for single tokens on CUDA")]),
+            (
+                &["--device=cuda", "--enable-deterministic-inference"],
+                [("cuda-paged", on_cuda), ("cuda-paged", "not cuda-split-kv: it adds in another order")],
+            ),
+            (&["--device=cuda", "--attention-backend=cuda-paged"], [("cuda-paged", common), ("cuda-paged", common)]),
+            (
+                &["--device=cuda", "--attention-backend=cuda-paged", "--decode-attention-backend=cuda-split-kv"],
+                [("cuda-paged", common), ("cuda-split-kv", "--decode-attention-backend")],
+            ),
+        ];
+        for (flags, kernels) in cases {
+            let context = opened(flags).context;
+            for (leaf, (kernel, why)) in ["prefill", "decode"].into_iter().zip(kernels) {
+                let (got, by) = decided(&context, &format!("exec.kernel.{leaf}_attention_backend"));
+                assert!(got.trim_matches('"') == kernel && by.contains(why), "{flags:?}, {leaf}: {got} {by}");
+            }
+        }
+        for (flags, why) in [
+            (
+                &["--device=cuda", "--attention-backend=cuda-split-kv"][..],
+                "--attention-backend cuda-split-kv: it takes one new token of each sequence; \
+                 supported here for prompts: cuda-paged",
+            ),
+            (
+                &["--device=cuda", "--prefill-attention-backend=cpu-paged"],
+                "--prefill-attention-backend cpu-paged: it is a kernel of the CPU, where the model does not run; \
+                 supported here for prompts: cuda-paged",
+            ),
+            (
+                &["--device=cuda", "--decode-attention-backend=cuda-split-kv", "--enable-deterministic-inference"],
+                "which --enable-deterministic-inference forbids; supported here for single tokens: cuda-paged",
+            ),
+            (
+                &["--device=cpu", "--decode-attention-backend=cuda-paged"],
+                "--decode-attention-backend cuda-paged: it is a kernel of CUDA, where the model does not run; \
+                 supported here for single tokens: cpu-paged",
+            ),
+        ] {
+            let Opened { context, checkpoint } = opened(flags);
+            let machine = Machine { isa: Isa::scalar(), memory: None };
+            let failure = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+            assert!(failure.as_ref().is_some_and(|failure| failure.contains(why)), "{flags:?}: {failure:?}");
+        }
+    }
+
+    #[test]
     fn what_an_operator_has_set_is_not_decided_by_the_model() {
         let flags = ["--context-length=64", "--weight-dtype=f32", "--activation-dtype=f32", "--output-head=tied"];
         let engine = Engine::new("llama", &flags);
@@ -769,6 +942,8 @@ mod tests {
             ("model.context_length", "--context-length=8"),
             ("exec.kernel.weight_dtype", "--weight-dtype=stored"),
             ("exec.kernel.activation_dtype", "--activation-dtype=f32"),
+            ("exec.kernel.prefill_attention_backend", "--prefill-attention-backend=cpu-paged"),
+            ("exec.kernel.decode_attention_backend", "--decode-attention-backend=cpu-paged"),
         ];
         for (leaf, _) in set {
             let others = set.iter().filter(|(other, _)| *other != leaf).map(|(_, flag)| *flag);

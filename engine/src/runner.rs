@@ -151,6 +151,7 @@ impl Runner {
                 bytes: self.backend.kv_bytes(),
                 element: self.backend.kv_element(),
             },
+            attention: self.backend.attention(),
             context_length: self.context_length,
             longest_sequence: longest,
             prefill_sizes: sizes.into_iter().filter_map(|(is_run, size)| is_run.then_some(size)).collect(),

@@ -20,6 +20,19 @@ pub struct Exec {
     /// Kernels of the CPU and of CUDA.
     #[config(nested)]
     pub kernel: Kernel,
+    /// What results may depend on.
+    #[config(nested)]
+    pub deterministic: Deterministic,
+}
+
+/// What results may depend on.
+#[derive(ConfigNamespaces)]
+#[config(ns = "exec.deterministic")]
+pub struct Deterministic {
+    /// Logits have the same bits however a prompt is cut and whatever is computed beside it. On the CPU they always have. On CUDA
+    /// single tokens then go through the kernel of prompts, which takes longer where the context is long.
+    #[config(default = false)]
+    pub enable_deterministic_inference: bool,
 }
 
 /// A kind of device.
@@ -59,10 +72,33 @@ pub enum WeightDtype {
     Bf16,
 }
 
+/// A kernel of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum AttentionBackend {
+    /// The best that there is.
+    Auto,
+    /// The CPU's, for any model.
+    CpuPaged,
+    /// CUDA's for any number of tokens, which sums a context in one order.
+    CudaPaged,
+    /// CUDA's for single tokens, which divides a context among blocks and merges the parts.
+    CudaSplitKv,
+}
+
 /// Kernels of the CPU and of CUDA.
 #[derive(ConfigNamespaces)]
 #[config(ns = "exec.kernel")]
 pub struct Kernel {
+    /// The kernel of attention, where neither of the two settings for prompts and for single tokens says otherwise.
+    #[config(default = AttentionBackend::Auto)]
+    pub attention_backend: AttentionBackend,
+    /// The kernel of attention for prompts. `auto` is `attention_backend`, or the only one that there is for the device.
+    #[config(default = AttentionBackend::Auto, load_time)]
+    pub prefill_attention_backend: AttentionBackend,
+    /// The kernel of attention for single tokens. `auto` is `attention_backend`, or on CUDA `cuda-split-kv`, with
+    /// `enable_deterministic_inference` `cuda-paged`.
+    #[config(default = AttentionBackend::Auto, load_time)]
+    pub decode_attention_backend: AttentionBackend,
     /// Tokens of context that one block of decode attention reads.
     #[config(default = 256, range = 16..=65_536)]
     pub decode_split_tokens: usize,

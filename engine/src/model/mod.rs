@@ -4,6 +4,7 @@
 //! GGUF metadata turn both into a [`ModelConfig`], whose options are all that the decoder knows.
 
 mod architecture;
+mod attention;
 mod config;
 mod config_gguf;
 mod config_hub;
@@ -16,8 +17,11 @@ mod rope;
 mod tensors;
 
 pub use architecture::{Architecture, AttentionBias, QueryKeyNorm};
+pub use attention::{
+    AttentionBackend, AttentionBackends, AttentionNeeds, Phase, check as check_attention, choose as choose_attention,
+};
 pub use config::{Experts, ModelConfig};
-pub use cuda::{CudaDecoder, CudaSizes, CudaState};
+pub use cuda::{CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel};
 pub use decoder::{Batch, Decoder};
 pub use plan::{Progress, WeightForm, WeightPlan};
 pub use rope::{Rope, RopeScaling};

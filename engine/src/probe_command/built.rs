@@ -136,6 +136,8 @@ fn values(built: &Built, processor: &Processor) -> BTreeMap<String, Value> {
     let Processor { avx2, fma, avx512f, .. } = *processor;
     let instructions = CpuFeatures { avx2, fma, avx512f }.chosen();
     let entries = [
+        ("attention.decode", text(built.attention.decode.name())),
+        ("attention.prefill", text(built.attention.prefill.name())),
         ("attention.query_heads_per_kv_head", number(built.query_heads_per_kv_head)),
         ("compute.instructions", text(instructions)),
         ("compute.threads", number(built.threads)),
@@ -201,8 +203,9 @@ mod tests {
         let same =
             |path: &&String| built.iter().map(|values| values[*path].to_string()).collect::<BTreeSet<_>>().len() == 1;
         let fixed: Vec<_> = built[0].keys().filter(same).collect();
-        // There is one way yet to keep keys and values.
-        assert_eq!(fixed, ["kv.element"], "add a launch to built.toml that differs in these");
+        // These launches are on the CPU, which computes attention and keeps keys and values in one way.
+        let one_way = ["attention.decode", "attention.prefill", "kv.element"];
+        assert_eq!(fixed, one_way, "add a launch to built.toml that differs in these");
     }
 
     #[test]

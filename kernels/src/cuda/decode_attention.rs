@@ -72,6 +72,20 @@ impl DecodeAttentionShape {
         max_context.div_ceil(self.split_tokens).max(1)
     }
 
+    /// Rows of a workspace for batches of up to `requests` whose longest context is `max_context`.
+    fn workspace_rows(&self, requests: usize, max_context: usize) -> usize {
+        match self.splits(max_context) {
+            1 => 0,
+            splits => requests * self.query_heads * splits,
+        }
+    }
+
+    /// Single-precision numbers of a [`DecodeWorkspace`] of these sizes.
+    #[must_use]
+    pub fn workspace_elements(&self, requests: usize, max_context: usize) -> usize {
+        self.workspace_rows(requests, max_context) * (self.head_dim + 1)
+    }
+
     /// Whether the kernel of tensor cores is the one for this shape.
     fn uses_tensor_cores(&self) -> bool {
         self.query_heads / self.kv_heads >= TENSOR_GROUP || !matches!(self.head_dim, 32 | 64 | 128 | 256)
@@ -107,10 +121,7 @@ impl DecodeWorkspace {
         requests: usize,
         max_context: usize,
     ) -> Result<Self, CudaError> {
-        let rows = match shape.splits(max_context) {
-            1 => 0,
-            splits => requests * shape.query_heads * splits,
-        };
+        let rows = shape.workspace_rows(requests, max_context);
         Ok(Self { output: device.zeros(rows * shape.head_dim)?, lse: device.zeros(rows)? })
     }
 }

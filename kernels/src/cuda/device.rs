@@ -9,7 +9,7 @@ use cudarc::driver::{
     ValidAsZeroBits,
 };
 
-use super::error::{CudaError, During};
+use super::error::{CudaError, During, require};
 use super::library;
 use super::nvrtc::{Compiled, Compiler, KernelSource, Program, Target};
 
@@ -83,6 +83,17 @@ impl CudaDevice {
             self.stream.memcpy_htod(values, &mut buffer).during("copying to the device")?;
         }
         Ok(buffer)
+    }
+
+    /// Copies values over the first ones of a buffer.
+    pub fn overwrite<T: DeviceRepr>(&self, buffer: &mut CudaSlice<T>, values: &[T]) -> Result<(), CudaError> {
+        require("values for a buffer", values.len(), values.len() <= buffer.len(), || {
+            format!("at most {}", buffer.len())
+        })?;
+        if values.is_empty() {
+            return Ok(());
+        }
+        self.stream.memcpy_htod(values, buffer).during("copying to the device")
     }
 
     /// Allocates values that are all zero bits. An empty buffer still has an address.

@@ -2,16 +2,17 @@
 
 use kernels::cpu::Workers;
 use kernels::cuda::{
-    AddBiasArgs, CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, Floats, GatherRowsArgs, GroupedGemmArgs,
-    HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowGroups, RowNumbers, Rows, RowsMut,
+    AddBiasArgs, CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, GatherRowsArgs,
+    GroupedGemmArgs, HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut,
     SiluMulArgs, from_bf16,
 };
 
 use super::experts::{ExpertWeights, router_width};
-use super::kernels::{Kernels, MatrixSize, block_rows, logit_width, qkv_width};
+use super::inputs::{RowOrder, StepShape};
+use super::kernels::{Kernels, MatrixSize, logit_width, qkv_width};
 use super::state::{CudaSizes, CudaState};
 use super::weights::{DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceWeights, bytes};
-use super::{LOGIT_ROWS, check_supported};
+use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::model::config::ModelConfig;
@@ -28,83 +29,9 @@ pub struct CudaDecoder {
     frequencies: Vec<f64>,
     kernels: Kernels,
     weights: DeviceWeights,
+    decode: DecodeKernel,
     parameters: usize,
     weight_bytes: usize,
-}
-
-/// The order of the rows of a matrix product: all of one group.
-struct RowOrder {
-    rows: usize,
-    block_rows: usize,
-    sorted_rows: CudaSlice<i32>,
-    block_expert: CudaSlice<i32>,
-    used_rows: CudaSlice<i32>,
-}
-
-impl RowOrder {
-    fn new(device: &CudaDevice, rows: usize) -> Launched<Self> {
-        let block_rows = block_rows(rows);
-        let groups = RowGroups::new(&vec![0; rows], 1, block_rows)?;
-        Ok(Self {
-            rows,
-            block_rows,
-            used_rows: device.upload(&[groups.sorted_rows.len() as i32])?,
-            sorted_rows: device.upload(&groups.sorted_rows)?,
-            block_expert: device.upload(&groups.block_expert)?,
-        })
-    }
-}
-
-/// A batch as the kernels read it.
-struct DeviceBatch {
-    order: RowOrder,
-    token_ids: CudaSlice<u32>,
-    positions: CudaSlice<i32>,
-    /// Where the keys and values of each token go.
-    places: CudaSlice<i32>,
-    block_table: CudaSlice<i32>,
-    table_width: usize,
-    /// Rows of the block table.
-    slots: CudaSlice<i32>,
-    query_starts: CudaSlice<i32>,
-    context: CudaSlice<i32>,
-}
-
-fn as_i32(numbers: impl IntoIterator<Item = usize>) -> Vec<i32> {
-    // Positions and places are below the tokens of a pool, which are refused from 2^31 on.
-    numbers.into_iter().map(|number| number as i32).collect()
-}
-
-impl DeviceBatch {
-    fn new(device: &CudaDevice, batch: Batch<'_>) -> Launched<Self> {
-        let sequences = batch.sequences;
-        let table_width = sequences.iter().map(|span| span.block_table.len()).max().unwrap_or(0).max(1);
-        let mut block_table = Vec::with_capacity(sequences.len() * table_width);
-        for span in sequences {
-            block_table.extend(span.block_table.iter().map(|&page| page.cast_signed()));
-            // Entries past a context are not read.
-            block_table.resize(block_table.len().next_multiple_of(table_width), -1);
-        }
-        let mut starts = vec![0];
-        for span in sequences {
-            starts.push(starts[starts.len() - 1] + span.new);
-        }
-        Ok(Self {
-            order: RowOrder::new(device, batch.token_ids.len())?,
-            token_ids: device.upload(batch.token_ids)?,
-            positions: device.upload(&as_i32(batch.positions.iter().copied()))?,
-            places: device.upload(&as_i32(batch.slots.iter().copied()))?,
-            block_table: device.upload(&block_table)?,
-            table_width,
-            slots: device.upload(&as_i32(0..sequences.len()))?,
-            query_starts: device.upload(&as_i32(starts))?,
-            context: device.upload(&as_i32(sequences.iter().map(|span| span.cached + span.new)))?,
-        })
-    }
-
-    fn tokens(&self) -> usize {
-        self.order.rows
-    }
 }
 
 pub(super) fn rows(values: CudaView<'_, u16>, stride: usize) -> Rows<'_> {
@@ -118,10 +45,10 @@ pub(super) fn rows_mut(values: CudaViewMut<'_, u16>, stride: usize) -> RowsMut<'
 impl CudaDecoder {
     /// Compiles the kernels of a checked plan's model and reads its weights onto a device.
     ///
-    /// `page_size` is one that will be used: a model that the device cannot run is refused before its weights are read.
-    pub fn load(plan: &WeightPlan<'_>, workers: &Workers, device: CudaDevice, page_size: usize) -> Result<Self> {
+    /// A model that the device cannot run with such pages is refused before its weights are read.
+    pub fn load(plan: &WeightPlan<'_>, workers: &Workers, device: CudaDevice, choices: CudaChoices) -> Result<Self> {
         let config = plan.config().clone();
-        check_supported(&config, page_size)?;
+        check_supported(&config, choices.page_size)?;
         let weight_bytes = bytes(plan);
         let free = device.free_memory()?;
         if weight_bytes as u64 > free {
@@ -136,6 +63,7 @@ impl CudaDecoder {
             kernels: Kernels::compile(&device, &config)?,
             weights: DeviceWeights::load(plan, workers, &device)?,
             parameters: plan.parameters(),
+            decode: choices.decode,
             weight_bytes,
             config,
             device,
@@ -160,9 +88,15 @@ impl CudaDecoder {
         self.weight_bytes
     }
 
+    /// The attention of single tokens.
+    #[must_use]
+    pub fn decode_kernel(&self) -> DecodeKernel {
+        self.decode
+    }
+
     /// What a runner of these sizes needs besides.
     pub fn state(&self, sizes: CudaSizes) -> Result<CudaState> {
-        CudaState::new(&self.device, &self.config, &self.frequencies, sizes)
+        CudaState::new(&self.device, &self.config, &self.frequencies, sizes, self.decode)
     }
 
     /// Runs the tokens of `batch` through the model, adds their keys and values to `state`, and returns the wanted logits,
@@ -171,40 +105,46 @@ impl CudaDecoder {
     /// `cancel` is asked before each layer. A kernel that fails is an error here or of a later call, and stays one: the device
     /// has to be opened again.
     pub fn forward(&self, state: &mut CudaState, batch: Batch<'_>, cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
-        let (tokens, room) = (batch.token_ids.len(), state.sizes.step_tokens);
-        if tokens > room {
-            return Err(Error::Request(format!("a step of {tokens} tokens, and there is room for {room}")));
-        }
-        let on_device = DeviceBatch::new(&self.device, batch)?;
-        self.embed(state, &on_device)?;
-        for index in 0..self.weights.layers.len() {
-            if cancel.is_cancelled() {
-                return Ok(None);
-            }
-            self.layer(state, &on_device, index)?;
-        }
-        self.normalise(state, tokens, &self.weights.final_norm, true)?;
-        if cancel.is_cancelled() {
+        let sizes = state.sizes;
+        let shape = state.inputs.set(&self.device, sizes, batch)?;
+        if !self.hidden_states(state, shape, cancel)? {
             return Ok(None);
         }
         let mut logits = Vec::with_capacity(batch.logit_rows.len() * self.config.vocab_size);
-        for wanted in batch.logit_rows.chunks(LOGIT_ROWS.min(room)) {
-            self.logits(state, tokens, wanted, &mut logits)?;
+        for wanted in batch.logit_rows.chunks(LOGIT_ROWS.min(sizes.step_tokens)) {
+            state.inputs.want(&self.device, wanted)?;
+            self.logits(state, shape.tokens, wanted.len())?;
+            self.read_logits(state, wanted.len(), &mut logits)?;
         }
         // Without logits nothing has waited for the kernels, and their failure would be told by another request.
         self.device.synchronize()?;
         Ok(Some(logits))
     }
 
+    /// Launches everything up to the last normalisation for the step that the inputs have; false when it was cancelled.
+    ///
+    /// Nothing here allocates, or waits for the device, and what is launched depends on `shape` alone.
+    fn hidden_states(&self, state: &mut CudaState, shape: StepShape, cancel: &dyn Cancel) -> Launched<bool> {
+        self.embed(state, shape.tokens)?;
+        for index in 0..self.weights.layers.len() {
+            if cancel.is_cancelled() {
+                return Ok(false);
+            }
+            self.layer(state, shape, index)?;
+        }
+        self.normalise(state, shape.tokens, &self.weights.final_norm, true)?;
+        Ok(!cancel.is_cancelled())
+    }
+
     /// The embeddings of the tokens become the residual stream.
-    fn embed(&self, state: &mut CudaState, batch: &DeviceBatch) -> Launched {
-        let (width, tokens) = (self.config.hidden_size, batch.tokens());
+    fn embed(&self, state: &mut CudaState, tokens: usize) -> Launched {
+        let width = self.config.hidden_size;
         self.device.gather_rows(
             &self.kernels.gather,
             GatherRowsArgs {
                 table: rows(self.weights.embedding.as_view(), width),
                 table_rows: self.config.vocab_size,
-                rows: RowNumbers::U32(batch.token_ids.slice(..tokens)),
+                rows: RowNumbers::U32(state.inputs.token_ids.slice(..tokens)),
                 output: rows_mut(state.step.hidden.slice_mut(..tokens * width), width),
             },
         )
@@ -233,33 +173,31 @@ impl CudaDecoder {
         )
     }
 
-    fn layer(&self, state: &mut CudaState, batch: &DeviceBatch, index: usize) -> Launched {
+    fn layer(&self, state: &mut CudaState, shape: StepShape, index: usize) -> Launched {
         let layer = &self.weights.layers[index];
-        let tokens = batch.tokens();
+        let tokens = shape.tokens;
         self.normalise(state, tokens, &layer.attention_norm, index > 0)?;
-        let step = &mut state.step;
-        self.linear(&batch.order, &layer.query_key_value, &step.normed, &mut step.qkv)?;
-        self.rotate_and_store(state, batch, (index, layer))?;
-        self.attend(state, batch, index)?;
-        let step = &mut state.step;
-        self.linear(&batch.order, &layer.attention_output, &step.attended, &mut step.update)?;
+        let CudaState { step, inputs, .. } = state;
+        self.linear(&inputs.order, &layer.query_key_value, &step.normed, &mut step.qkv)?;
+        self.rotate_and_store(state, tokens, (index, layer))?;
+        if shape.is_decode && self.decode != DecodeKernel::Paged {
+            self.attend_split(state, shape, index)?;
+        } else {
+            self.attend(state, shape, index)?;
+        }
+        let CudaState { step, inputs, .. } = state;
+        self.linear(&inputs.order, &layer.attention_output, &step.attended, &mut step.update)?;
         self.normalise(state, tokens, &layer.mlp_norm, true)?;
         match &layer.feed_forward {
-            DeviceFeedForward::Dense { gate_up, down } => self.dense(state, batch, gate_up, down),
-            DeviceFeedForward::Sparse(weights) => self.sparse(state, batch, weights),
+            DeviceFeedForward::Dense { gate_up, down } => self.dense(state, tokens, gate_up, down),
+            DeviceFeedForward::Sparse(weights) => self.sparse(state, tokens, weights),
         }
     }
 
-    fn dense(
-        &self,
-        state: &mut CudaState,
-        batch: &DeviceBatch,
-        gate_up: &DeviceLinear,
-        down: &DeviceLinear,
-    ) -> Launched {
-        let (tokens, inner) = (batch.tokens(), self.config.intermediate_size);
-        let step = &mut state.step;
-        self.linear(&batch.order, gate_up, &step.normed, &mut step.gate_up)?;
+    fn dense(&self, state: &mut CudaState, tokens: usize, gate_up: &DeviceLinear, down: &DeviceLinear) -> Launched {
+        let inner = self.config.intermediate_size;
+        let CudaState { step, inputs, .. } = state;
+        self.linear(&inputs.order, gate_up, &step.normed, &mut step.gate_up)?;
         self.device.silu_mul(
             &self.kernels.silu,
             SiluMulArgs {
@@ -268,23 +206,23 @@ impl CudaDecoder {
                 output: rows_mut(step.activated.slice_mut(..tokens * inner), inner),
             },
         )?;
-        self.linear(&batch.order, down, &step.activated, &mut step.update)
+        self.linear(&inputs.order, down, &step.activated, &mut step.update)
     }
 
-    fn sparse(&self, state: &mut CudaState, batch: &DeviceBatch, weights: &ExpertWeights) -> Launched {
-        let (tokens, width) = (batch.tokens(), self.config.hidden_size);
-        let step = &mut state.step;
+    fn sparse(&self, state: &mut CudaState, tokens: usize, weights: &ExpertWeights) -> Launched {
+        let width = self.config.hidden_size;
+        let CudaState { step, inputs, .. } = state;
         let (Some(kernels), Some(experts), Some(buffers)) =
             (&self.kernels.experts, &self.config.experts, &mut step.experts)
         else {
             unreachable!("a layer has experts where its model does");
         };
         let router = (&weights.router, (router_width(experts), width));
-        self.product(&batch.order, router, &step.normed, &mut buffers.logits)?;
+        self.product(&inputs.order, router, &step.normed, &mut buffers.logits)?;
         kernels.forward(
             &self.device,
             weights,
-            batch.positions.slice(..tokens),
+            inputs.positions.slice(..tokens),
             step.normed.slice(..tokens * width),
             buffers,
             rows_mut(step.update.slice_mut(..tokens * width), width),
@@ -294,11 +232,11 @@ impl CudaDecoder {
     fn rotate_and_store(
         &self,
         state: &mut CudaState,
-        batch: &DeviceBatch,
+        tokens: usize,
         (index, layer): (usize, &DeviceLayer),
     ) -> Launched {
         let config = &self.config;
-        let (tokens, row_len, query_size) = (batch.tokens(), qkv_width(config), config.query_size());
+        let (row_len, query_size) = (qkv_width(config), config.query_size());
         let pool = &mut state.layers[index];
         self.device.rope_kv_write(
             &state.rope,
@@ -310,9 +248,9 @@ impl CudaDecoder {
                     epsilon: config.rms_norm_eps,
                 }),
                 clip: config.clip_qkv,
-                positions: batch.positions.slice(..tokens),
+                positions: state.inputs.positions.slice(..tokens),
                 turns: state.turns.as_view(),
-                slots: batch.places.slice(..tokens),
+                slots: state.inputs.places.slice(..tokens),
                 query: rows_mut(state.step.query.slice_mut(..tokens * query_size), query_size),
                 keys: pool.keys.as_view_mut(),
                 values: pool.values.as_view_mut(),
@@ -321,28 +259,57 @@ impl CudaDecoder {
         )
     }
 
-    fn attend(&self, state: &mut CudaState, batch: &DeviceBatch, index: usize) -> Launched {
+    fn attend(&self, state: &mut CudaState, shape: StepShape, index: usize) -> Launched {
         let config = &self.config;
-        let (tokens, query_size) = (batch.tokens(), config.query_size());
-        let pool = &state.layers[index];
+        let (tokens, sequences, query_size) = (shape.tokens, shape.sequences, config.query_size());
+        let CudaState { layers, layout, attention, inputs, step, .. } = state;
         self.device.paged_prefill_attention(
-            &state.attention[&config.windows[index]],
+            &attention[&config.windows[index]].prefill,
             PrefillAttentionArgs {
-                query: state.step.query.slice(..tokens * query_size),
+                query: step.query.slice(..tokens * query_size),
                 query_stride: query_size,
                 tokens,
-                keys: pool.keys.as_view(),
-                values: pool.values.as_view(),
-                layout: state.layout,
-                block_table: batch.block_table.as_view(),
-                table_width: batch.table_width,
-                slots: batch.slots.as_view(),
-                query_starts: batch.query_starts.as_view(),
-                context: batch.context.as_view(),
-                scale: 1.0 / (config.head_dim as f32).sqrt(),
+                keys: layers[index].keys.as_view(),
+                values: layers[index].values.as_view(),
+                layout: *layout,
+                block_table: inputs.block_table.slice(..sequences * inputs.table_width),
+                table_width: inputs.table_width,
+                slots: inputs.slots.slice(..sequences),
+                query_starts: inputs.query_starts.slice(..=sequences),
+                context: inputs.context.slice(..sequences),
+                scale: score_scale(config),
                 sinks: None,
-                output: state.step.attended.slice_mut(..tokens * query_size),
+                output: step.attended.slice_mut(..tokens * query_size),
                 lse: None,
+            },
+        )
+    }
+
+    /// The attention of a step in which every sequence has one token, by the kernel that is made for it.
+    fn attend_split(&self, state: &mut CudaState, shape: StepShape, index: usize) -> Launched {
+        let config = &self.config;
+        let (sequences, query_size) = (shape.sequences, config.query_size());
+        let CudaState { layers, layout, attention, splits, inputs, step, .. } = state;
+        let (Some(kernel), Some(splits)) = (&attention[&config.windows[index]].decode, splits) else {
+            unreachable!("a state has the kernel that its model was loaded with");
+        };
+        self.device.paged_decode_attention(
+            kernel,
+            DecodeAttentionArgs {
+                query: step.query.slice(..sequences * query_size),
+                keys: layers[index].keys.as_view(),
+                values: layers[index].values.as_view(),
+                layout: *layout,
+                block_table: inputs.block_table.slice(..sequences * inputs.table_width),
+                table_width: inputs.table_width,
+                slots: inputs.slots.slice(..sequences),
+                context: inputs.context.slice(..sequences),
+                max_context: shape.max_context,
+                scale: score_scale(config),
+                sinks: None,
+                output: step.attended.slice_mut(..sequences * query_size),
+                lse: splits.lse.slice_mut(..sequences * config.heads),
+                workspace: &mut splits.workspace,
             },
         )
     }
@@ -376,13 +343,14 @@ impl CudaDecoder {
         output: &mut CudaSlice<u16>,
     ) -> Launched {
         let (columns, depth) = size;
+        let blocks = order.rows.div_ceil(order.block_rows);
         self.device.grouped_gemm(
             self.kernels.product(size, order.block_rows),
             GroupedGemmArgs {
                 input: input.slice(..order.rows * depth),
                 weights: weight.as_view(),
-                sorted_rows: order.sorted_rows.as_view(),
-                block_expert: order.block_expert.as_view(),
+                sorted_rows: order.sorted_rows.slice(..blocks * order.block_rows),
+                block_expert: order.block_expert.slice(..blocks),
                 used_rows: order.used_rows.as_view(),
                 rows: order.rows,
                 output: output.slice_mut(..order.rows * columns),
@@ -390,28 +358,36 @@ impl CudaDecoder {
         )
     }
 
-    /// Adds the logits of a few of the step's tokens to `logits`.
-    fn logits(&self, state: &mut CudaState, tokens: usize, wanted: &[usize], logits: &mut Vec<f32>) -> Launched {
+    /// Launches the logits of the step's tokens that the inputs name, `count` of them.
+    fn logits(&self, state: &mut CudaState, tokens: usize, count: usize) -> Launched {
         let config = &self.config;
-        let (width, columns, count) = (config.hidden_size, logit_width(config), wanted.len());
-        let numbers = self.device.upload(&as_i32(wanted.iter().copied()))?;
-        let step = &mut state.step;
+        let (width, columns) = (config.hidden_size, logit_width(config));
+        let CudaState { step, inputs, .. } = state;
         self.device.gather_rows(
             &self.kernels.gather,
             GatherRowsArgs {
                 table: rows(step.normed.slice(..tokens * width), width),
                 table_rows: tokens,
-                rows: RowNumbers::I32(numbers.as_view()),
+                rows: RowNumbers::I32(inputs.wanted.slice(..count)),
                 output: rows_mut(step.wanted.slice_mut(..count * width), width),
             },
         )?;
         let head = self.weights.head.as_ref().unwrap_or(&self.weights.embedding);
-        let order = RowOrder::new(&self.device, count)?;
-        self.product(&order, (head, (columns, width)), &step.wanted, &mut step.logits)?;
-        let bits = self.device.download(&step.logits.slice(..count * columns))?;
+        self.product(&inputs.wanted_order, (head, (columns, width)), &step.wanted, &mut step.logits)
+    }
+
+    /// Waits for the logits of `count` tokens and adds them to `logits`.
+    fn read_logits(&self, state: &CudaState, count: usize, logits: &mut Vec<f32>) -> Launched {
+        let columns = logit_width(&self.config);
+        let bits = self.device.download(&state.step.logits.slice(..count * columns))?;
         for row in bits.chunks_exact(columns) {
-            logits.extend(row[..config.vocab_size].iter().map(|&bits| from_bf16(bits)));
+            logits.extend(row[..self.config.vocab_size].iter().map(|&bits| from_bf16(bits)));
         }
         Ok(())
     }
+}
+
+/// What attention multiplies scores by.
+fn score_scale(config: &ModelConfig) -> f32 {
+    1.0 / (config.head_dim as f32).sqrt()
 }

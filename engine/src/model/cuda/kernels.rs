@@ -79,7 +79,7 @@ pub(super) fn rope_shape(config: &ModelConfig, page_size: usize) -> RopeKvWriteS
     }
 }
 
-pub(super) fn attention_shape(config: &ModelConfig, page_size: usize) -> PrefillAttentionShape {
+pub(in crate::model) fn attention_shape(config: &ModelConfig, page_size: usize) -> PrefillAttentionShape {
     PrefillAttentionShape { head_dim: config.head_dim, query_heads: config.heads, kv_heads: config.kv_heads, page_size }
 }
 

@@ -5,17 +5,40 @@
 
 mod decoder;
 mod experts;
+mod inputs;
 mod kernels;
 mod state;
 mod weights;
 
 pub use decoder::CudaDecoder;
+pub(in crate::model) use kernels::attention_shape;
 pub use state::{CudaSizes, CudaState};
 
 use super::config::ModelConfig;
 use super::plan::WeightPlan;
 use crate::error::{Error, Result};
 use crate::memory::Need;
+
+/// What computes the attention of steps in which every sequence has one new token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeKernel {
+    /// The kernel of prompts: a token's logits have the same bits as in a prompt, however that is cut.
+    Paged,
+    /// A kernel of its own, which divides a context among blocks and merges what they find.
+    SplitKv {
+        /// Tokens of a context that one block reads.
+        tokens: usize,
+    },
+}
+
+/// What a model on a device is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaChoices {
+    /// Tokens per page; a runner may be built with others later.
+    pub page_size: usize,
+    /// The attention of single tokens.
+    pub decode: DecodeKernel,
+}
 
 /// Bytes of a weight, an activation, a key or a value.
 const ELEMENT: usize = size_of::<u16>();
@@ -30,14 +53,17 @@ pub fn check_supported(config: &ModelConfig, page_size: usize) -> Result<()> {
 
 /// The memory that a model takes on a device when prompts run `chunk` tokens at a time.
 #[must_use]
-pub fn need(plan: &WeightPlan<'_>, chunk: usize) -> Need {
+pub fn need(plan: &WeightPlan<'_>, chunk: usize, choices: CudaChoices) -> Need {
     let config = plan.config();
-    let step =
-        |tokens: usize| (state::step_bytes(config, tokens) + state::turns_bytes(config, config.context_length)) as u64;
+    let context_length = config.context_length;
+    let step = |tokens: usize, page_size: usize| {
+        let sizes = CudaSizes { page_size, pages: 0, step_tokens: tokens, sequences: 1, context_length };
+        (state::step_bytes(config, sizes, choices.decode) + state::turns_bytes(config, context_length)) as u64
+    };
     Need {
         weights: weights::bytes(plan) as u64,
-        step: step(chunk.min(config.context_length)),
-        least_step: step(1),
+        step: step(chunk.min(context_length), choices.page_size),
+        least_step: step(1, 1),
         kv_per_token: (2 * config.layers * config.kv_size() * ELEMENT) as u64,
     }
 }

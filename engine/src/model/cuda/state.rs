@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use kernels::cuda::{
-    AttentionRules, CudaDevice, CudaError, CudaSlice, KvLayout, PrefillAttention, RopeKvWrite, rope_turns,
+    AttentionRules, CudaDevice, CudaSlice, DecodeAttention, DecodeWorkspace, KvLayout, PrefillAttention, RopeKvWrite,
+    rope_turns,
 };
 
 use super::experts::{self, ExpertBuffers};
+use super::inputs::{self, StepInputs};
 use super::kernels::{attention_shape, experts_in_use, logit_width, qkv_width, rope_shape};
-use super::{ELEMENT, LOGIT_ROWS, check_supported};
+use super::{DecodeKernel, ELEMENT, LOGIT_ROWS, check_supported};
 use crate::error::{Error, Result};
+use crate::model::attention::split_shape;
 use crate::model::config::ModelConfig;
 
 /// The sizes of a runner.
@@ -22,6 +25,8 @@ pub struct CudaSizes {
     pub pages: usize,
     /// The most tokens of a step.
     pub step_tokens: usize,
+    /// The most sequences of a step.
+    pub sequences: usize,
     /// The longest sequence.
     pub context_length: usize,
 }
@@ -32,9 +37,12 @@ pub struct CudaState {
     pub(super) layout: KvLayout,
     pub(super) rope: RopeKvWrite,
     /// By sliding window.
-    pub(super) attention: BTreeMap<Option<usize>, PrefillAttention>,
+    pub(super) attention: BTreeMap<Option<usize>, Attention>,
+    /// Where contexts are divided.
+    pub(super) splits: Option<Splits>,
     /// Cosines and sines of all positions.
     pub(super) turns: CudaSlice<f32>,
+    pub(super) inputs: StepInputs,
     pub(super) step: StepBuffers,
     pub(super) sizes: CudaSizes,
     bytes: usize,
@@ -44,6 +52,20 @@ pub struct CudaState {
 pub(super) struct PoolLayer {
     pub(super) keys: CudaSlice<u16>,
     pub(super) values: CudaSlice<u16>,
+}
+
+/// The kernels of attention with one window.
+pub(super) struct Attention {
+    pub(super) prefill: PrefillAttention,
+    /// For single tokens, where these have a kernel of their own.
+    pub(super) decode: Option<DecodeAttention>,
+}
+
+/// What a kernel that divides contexts writes besides its result.
+pub(super) struct Splits {
+    pub(super) workspace: DecodeWorkspace,
+    /// `[sequences, heads]`
+    pub(super) lse: CudaSlice<f32>,
 }
 
 /// The numbers of a step, each with room for the longest.
@@ -73,9 +95,21 @@ fn step_elements(config: &ModelConfig, tokens: usize) -> [usize; 10] {
 }
 
 /// Bytes of the numbers of a step.
-pub(super) fn step_bytes(config: &ModelConfig, tokens: usize) -> usize {
+pub(super) fn step_bytes(config: &ModelConfig, sizes: CudaSizes, decode: DecodeKernel) -> usize {
+    let tokens = sizes.step_tokens;
     let of_experts = experts_in_use(config).map_or(0, |experts| experts::step_bytes(config, experts, tokens));
-    step_elements(config, tokens).iter().sum::<usize>() * ELEMENT + of_experts
+    let of_splits = match decode {
+        DecodeKernel::Paged => 0,
+        DecodeKernel::SplitKv { tokens } => split_bytes(config, sizes, tokens),
+    };
+    step_elements(config, tokens).iter().sum::<usize>() * ELEMENT + inputs::bytes(sizes) + of_experts + of_splits
+}
+
+/// Bytes of [`Splits`].
+fn split_bytes(config: &ModelConfig, sizes: CudaSizes, split_tokens: usize) -> usize {
+    let shape = split_shape(config, sizes.page_size, split_tokens);
+    let rows = sizes.sequences * config.heads;
+    (shape.workspace_elements(sizes.sequences, sizes.context_length) + rows) * size_of::<f32>()
 }
 
 /// Bytes of the cosines and sines of all positions.
@@ -84,7 +118,7 @@ pub(super) fn turns_bytes(config: &ModelConfig, context_length: usize) -> usize 
 }
 
 impl StepBuffers {
-    fn new(device: &CudaDevice, config: &ModelConfig, tokens: usize) -> std::result::Result<Self, CudaError> {
+    fn new(device: &CudaDevice, config: &ModelConfig, tokens: usize) -> Result<Self> {
         let [hidden, normed, qkv, query, attended, update, gate_up, activated, wanted, logits] =
             step_elements(config, tokens).map(|elements| device.zeros(elements));
         Ok(Self {
@@ -106,6 +140,16 @@ impl StepBuffers {
     }
 }
 
+impl Splits {
+    fn new(device: &CudaDevice, config: &ModelConfig, sizes: CudaSizes, split_tokens: usize) -> Result<Self> {
+        let shape = split_shape(config, sizes.page_size, split_tokens);
+        Ok(Self {
+            workspace: DecodeWorkspace::new(device, &shape, sizes.sequences, sizes.context_length)?,
+            lse: device.zeros(sizes.sequences * config.heads)?,
+        })
+    }
+}
+
 impl CudaState {
     /// How an element of a key or a value is kept.
     pub const ELEMENT: &str = "bfloat16";
@@ -116,9 +160,10 @@ impl CudaState {
         config: &ModelConfig,
         frequencies: &[f64],
         sizes: CudaSizes,
+        decode: DecodeKernel,
     ) -> Result<Self> {
         check_supported(config, sizes.page_size)?;
-        let bytes = check_memory(device, config, sizes)?;
+        let bytes = check_memory(device, config, sizes, decode)?;
         let shape = attention_shape(config, sizes.page_size);
         let layout = KvLayout::token_major(shape.kv(), sizes.pages);
         // What was free may have been taken by another program since.
@@ -136,7 +181,16 @@ impl CudaState {
         for &window in &config.windows {
             if let Entry::Vacant(entry) = attention.entry(window) {
                 let rules = AttentionRules { window, ..AttentionRules::default() };
-                entry.insert(PrefillAttention::compile(device, shape, rules)?);
+                entry.insert(Attention {
+                    prefill: PrefillAttention::compile(device, shape, rules)?,
+                    decode: match decode {
+                        DecodeKernel::Paged => None,
+                        DecodeKernel::SplitKv { tokens } => {
+                            let shape = split_shape(config, sizes.page_size, tokens);
+                            Some(DecodeAttention::compile(device, shape, rules)?)
+                        }
+                    },
+                });
             }
         }
         Ok(Self {
@@ -144,6 +198,11 @@ impl CudaState {
             layout,
             rope: RopeKvWrite::compile(device, rope_shape(config, sizes.page_size))?,
             attention,
+            splits: match decode {
+                DecodeKernel::Paged => None,
+                DecodeKernel::SplitKv { tokens } => Some(Splits::new(device, config, sizes, tokens)?),
+            },
+            inputs: StepInputs::new(device, sizes)?,
             turns: device.upload(&rope_turns(frequencies, config.rope.amplitude(), sizes.context_length))?,
             step: StepBuffers::new(device, config, sizes.step_tokens)?,
             sizes,
@@ -159,9 +218,9 @@ impl CudaState {
 }
 
 /// The bytes of the pools, or which setting would make them fit.
-fn check_memory(device: &CudaDevice, config: &ModelConfig, sizes: CudaSizes) -> Result<usize> {
+fn check_memory(device: &CudaDevice, config: &ModelConfig, sizes: CudaSizes, decode: DecodeKernel) -> Result<usize> {
     let page = 2 * config.layers * config.kv_size() * ELEMENT * sizes.page_size;
-    let rest = step_bytes(config, sizes.step_tokens) + turns_bytes(config, sizes.context_length);
+    let rest = step_bytes(config, sizes, decode) + turns_bytes(config, sizes.context_length);
     let free = usize::try_from(device.free_memory()?).unwrap_or(usize::MAX);
     let pools = page.checked_mul(sizes.pages);
     if let Some(pools) = pools.filter(|pools| pools.saturating_add(rest) <= free) {

@@ -1,8 +1,9 @@
 //! What a token's logits do not depend on: how its prompt was cut, where its pages are, and who else uses the device.
 
+use engine::model::DecodeKernel;
 use kernel_tests::Emulator;
 
-use super::{Reference, all_logits, limits, open, runner};
+use super::{Reference, all_logits, limits, logits_of, open, runner, runner_with};
 
 fn bits(logits: Vec<f32>) -> Vec<u32> {
     logits.into_iter().map(f32::to_bits).collect()
@@ -13,7 +14,8 @@ fn chunks_and_pages_change_no_bit_of_the_logits() {
     for model in ["mistral", "qwen3"] {
         let reference = Reference::of(model);
         let tokens = &reference.prompt[..40];
-        let mut runner = runner(&open(model), 16, 64).unwrap_or_else(|error| panic!("{model}: {error}"));
+        let runner = runner_with(DecodeKernel::Paged, &open(model), 16, 64);
+        let mut runner = runner.unwrap_or_else(|error| panic!("{model}: {error}"));
         let whole = bits(all_logits(&mut runner, tokens));
         for (page_size, chunk) in [(16, 1), (1, 7), (64, 7), (64, 64), (1, 33)] {
             runner = runner.rebuild(limits(page_size, chunk)).unwrap_or_else(|error| panic!("{model}: {error}"));
@@ -22,6 +24,23 @@ fn chunks_and_pages_change_no_bit_of_the_logits() {
             let other = bits(all_logits(&mut runner, tokens));
             assert!(other == whole, "{model}, pages of {page_size}, chunks of {chunk}");
         }
+    }
+}
+
+/// The kernel of single tokens is used for them: it adds in another order, and the pages change nothing there either.
+#[test]
+fn pages_change_no_bit_of_the_logits_of_single_tokens() {
+    let reference = Reference::of("mistral");
+    let tokens = &reference.prompt[..40];
+    let parts = || std::iter::once(&tokens[..20]).chain(tokens[20..].chunks(1));
+    let mut runner = runner(&open("mistral"), 16, 64).unwrap_or_else(|error| panic!("{error}"));
+    let whole = bits(all_logits(&mut runner, tokens));
+    let singly = bits(logits_of(&mut runner, parts()));
+    assert!(singly != whole, "the kernel of prompts has run");
+    for page_size in [1, 64] {
+        runner = runner.rebuild(limits(page_size, 64)).unwrap_or_else(|error| panic!("{error}"));
+        all_logits(&mut runner, &tokens[..9]);
+        assert!(bits(logits_of(&mut runner, parts())) == singly, "pages of {page_size}");
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use engine::model::{CudaDecoder, cuda};
+use engine::model::{CudaChoices, CudaDecoder, cuda};
 use engine::runner::{Logits, Runner, RunnerLimits};
 use kernel_tests::device;
 use kernels::cpu::Workers;
 
-use super::{Reference, all_logits, limits, open, runner};
+use super::{Reference, SPLIT, all_logits, limits, open, runner};
 
 fn refusal<T>(result: engine::Result<T>) -> String {
     match result {
@@ -48,8 +48,9 @@ fn pages_that_do_not_fit_the_device_are_told_with_a_number_that_does() {
     let free = usize::try_from(device().free_memory().expect("known")).expect("a number");
     let plan = llama.plan().expect("a plan");
     let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
-    let load = || CudaDecoder::load(&plan, &workers, device(), 16).unwrap_or_else(|error| panic!("{error}"));
-    let per_page = 16 * usize::try_from(cuda::need(&plan, 16).kv_per_token).expect("a number");
+    let choices = CudaChoices { page_size: 16, decode: SPLIT };
+    let load = || CudaDecoder::load(&plan, &workers, device(), choices).unwrap_or_else(|error| panic!("{error}"));
+    let per_page = 16 * usize::try_from(cuda::need(&plan, 16, choices).kv_per_token).expect("a number");
     let of = |pool_pages| RunnerLimits { pool_pages, ..limits(16, 16) };
     let message = refusal(Runner::on_cuda(load(), of(free / per_page * 4)));
     assert!(message.contains("MiB free: --max-total-tokens "), "{message}");

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use engine::model::{CudaDecoder, Decoder, Naming, WeightPlan};
+use engine::model::{CudaChoices, CudaDecoder, Decoder, Naming, WeightPlan};
 use engine::runner::Runner;
 use kernel_tests::device;
 use kernels::cpu::Workers;
 
-use super::{Reference, all_logits, limits, open, runner};
+use super::{Reference, SPLIT, all_logits, limits, logits_of, open, runner};
 
 /// What rounding every activation to bf16 may cost.
 const RELATIVE_ERROR: f64 = 1.5e-2;
@@ -29,11 +29,12 @@ fn choice(logits: &[f32]) -> (usize, f32) {
     (order[0], logits[order[0]] - logits[order[1]])
 }
 
-/// What the reference says, and the device.
+/// What the reference says, and the device: the prompt in chunks, and what followed token by token.
 fn run(model: &str) -> (Reference, Vec<f32>) {
     let reference = Reference::of(model);
     let mut runner = runner(&open(model), 16, 32).unwrap_or_else(|error| panic!("{model}: {error}"));
-    let got = all_logits(&mut runner, &reference.tokens);
+    let (prompt, greedy) = reference.tokens.split_at(reference.prompt.len());
+    let got = logits_of(&mut runner, std::iter::once(prompt).chain(greedy.chunks(1)));
     assert_eq!(got.len(), reference.logits.len(), "{model}");
     (reference, got)
 }
@@ -139,7 +140,8 @@ fn all_experts_of_each_token() {
         };
         // Steps of many rows for each expert, and of few.
         for chunk in [40, 3] {
-            let model_there = CudaDecoder::load(&plan, &workers(), device(), 16);
+            let model_there =
+                CudaDecoder::load(&plan, &workers(), device(), CudaChoices { page_size: 16, decode: SPLIT });
             let there = model_there.and_then(|loaded| Runner::on_cuda(loaded, limits(16, chunk)));
             let got = all_logits(&mut there.unwrap_or_else(|error| panic!("{model}: {error}")), tokens);
             let error = relative_error(&got, &want);

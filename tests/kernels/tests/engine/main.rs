@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
-use engine::model::CudaDecoder;
+use engine::model::{CudaChoices, CudaDecoder, DecodeKernel};
 use engine::runner::{Logits, Runner, RunnerLimits};
 use kernel_tests::device;
 use kernels::cpu::Workers;
@@ -31,10 +31,22 @@ fn limits(page_size: usize, chunked_prefill_size: usize) -> RunnerLimits {
     }
 }
 
+/// Single tokens have a kernel of their own, for which the contexts of these tests are several splits.
+const SPLIT: DecodeKernel = DecodeKernel::SplitKv { tokens: 16 };
+
 /// A runner on the emulated device with room for 256 tokens.
 fn runner(checkpoint: &Checkpoint, page_size: usize, chunked_prefill_size: usize) -> engine::Result<Runner> {
+    runner_with(SPLIT, checkpoint, page_size, chunked_prefill_size)
+}
+
+fn runner_with(
+    decode: DecodeKernel,
+    checkpoint: &Checkpoint,
+    page_size: usize,
+    chunked_prefill_size: usize,
+) -> engine::Result<Runner> {
     let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
-    let model = CudaDecoder::load(&checkpoint.plan()?, &workers, device(), page_size)?;
+    let model = CudaDecoder::load(&checkpoint.plan()?, &workers, device(), CudaChoices { page_size, decode })?;
     Runner::on_cuda(model, limits(page_size, chunked_prefill_size))
 }
 
@@ -84,8 +96,17 @@ fn floats(bytes: &[u8], name: &str) -> Vec<f32> {
 
 /// The logits after every token.
 fn all_logits(runner: &mut Runner, tokens: &[u32]) -> Vec<f32> {
+    logits_of(runner, [tokens])
+}
+
+/// The logits after every token of a sequence that is run in these parts.
+fn logits_of<'a>(runner: &mut Runner, parts: impl IntoIterator<Item = &'a [u32]>) -> Vec<f32> {
     let mut sequence = runner.start();
-    let logits = runner.extend(&mut sequence, tokens, Logits::All);
+    let mut logits = Vec::new();
+    for part in parts {
+        let of_part = runner.extend(&mut sequence, part, Logits::All);
+        logits.extend(of_part.unwrap_or_else(|error| panic!("{error}")));
+    }
     runner.release(sequence).expect("it held its pages");
-    logits.unwrap_or_else(|error| panic!("{error}"))
+    logits
 }
