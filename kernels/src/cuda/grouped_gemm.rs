@@ -1,10 +1,12 @@
 //! Grouped matrix products: every row against the weights of its expert.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::device::CudaDevice;
-use super::error::{CudaError, During, require, require_size, require_supported};
-use super::nvrtc::{KernelSource, Program};
+use super::error::{CudaError, require, require_size, require_supported};
+use super::gemm_tile::GemmTile;
+use super::kernel::{Kernel, KernelCode, KernelShape, start};
+use super::nvrtc::KernelSource;
 
 /// The sizes that the kernel is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +22,6 @@ pub struct GroupedGemmShape {
     /// Output rows that read the same input row: a token's experts for the first product, 1 for the second.
     pub rows_per_input: usize,
 }
-
-/// Columns of a block; fixed in the source.
-const BLOCK_COLUMNS: usize = 64;
-const THREADS: u32 = 128;
 
 impl GroupedGemmShape {
     /// Says what is wrong with a shape that the kernel does not support.
@@ -47,6 +45,35 @@ impl GroupedGemmShape {
             require_supported(what, value, in_i32(value), "1 to 2147483647")?;
         }
         Ok(())
+    }
+
+    /// A block of 4 warps.
+    fn tile(&self) -> GemmTile {
+        let warps_down = match self.block_rows {
+            16 => 1,
+            32 | 64 => 2,
+            _ => 4,
+        };
+        let (columns, warps_across) = (64, 4 / warps_down);
+        GemmTile { rows: self.block_rows, columns, depth: 32, stages: 3, warps_down, warps_across }
+    }
+}
+
+impl KernelCode for GroupedGemmShape {
+    const SOURCE: KernelSource = KernelSource::embedded("grouped_gemm.cu", include_str!("../../cu/grouped_gemm.cu"));
+    const FUNCTIONS: &'static [&'static str] = &["grouped_gemm"];
+}
+
+impl KernelShape for GroupedGemmShape {
+    fn macros(&self) -> Result<Vec<(&'static str, usize)>, CudaError> {
+        self.check()?;
+        let mut macros = self.tile().macros()?;
+        macros.extend([("COLUMNS", self.columns), ("DEPTH", self.depth), ("ROWS_PER_INPUT", self.rows_per_input)]);
+        Ok(macros)
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.tile().shared_bytes()
     }
 }
 
@@ -105,68 +132,20 @@ pub struct GroupedGemmArgs<'a> {
 }
 
 /// The kernel, compiled for a shape and loaded on a device.
-#[derive(Debug)]
-pub struct GroupedGemm {
-    shape: GroupedGemmShape,
-    function: CudaFunction,
-    /// The compiler's messages.
-    pub log: String,
-}
-
-impl GroupedGemm {
-    /// The kernel's source.
-    pub const SOURCE: KernelSource =
-        KernelSource::embedded("grouped_gemm.cu", include_str!("../../cu/grouped_gemm.cu"));
-
-    /// Compiles the kernel for a shape.
-    pub fn compile(device: &CudaDevice, shape: GroupedGemmShape) -> Result<Self, CudaError> {
-        Self::compile_source(device, shape, Self::SOURCE)
-    }
-
-    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
-    pub fn compile_source(
-        device: &CudaDevice,
-        shape: GroupedGemmShape,
-        source: KernelSource,
-    ) -> Result<Self, CudaError> {
-        let module = device.load(&Self::program(shape, source)?)?;
-        Ok(Self { shape, function: module.function("grouped_gemm")?, log: module.log })
-    }
-
-    /// A source of this kernel with the sizes of a shape.
-    pub fn program(shape: GroupedGemmShape, source: KernelSource) -> Result<Program, CudaError> {
-        shape.check()?;
-        Ok(Program {
-            source,
-            defines: vec![
-                ("BLOCK_ROWS", shape.block_rows),
-                ("COLUMNS", shape.columns),
-                ("DEPTH", shape.depth),
-                ("ROWS_PER_INPUT", shape.rows_per_input),
-            ],
-        })
-    }
-
-    /// The shape it was compiled for.
-    #[must_use]
-    pub fn shape(&self) -> &GroupedGemmShape {
-        &self.shape
-    }
-}
+pub type GroupedGemm = Kernel<GroupedGemmShape>;
 
 impl CudaDevice {
     /// Launches a grouped matrix product.
     pub fn grouped_gemm(&self, kernel: &GroupedGemm, args: GroupedGemmArgs<'_>) -> Result<(), CudaError> {
-        let shape = &kernel.shape;
+        let shape = kernel.shape();
         self.check_gemm_args(shape, &args)?;
-        let blocks = args.block_expert.len() * shape.columns.div_ceil(BLOCK_COLUMNS);
-        require("blocks of the grid", blocks, i32::try_from(blocks).is_ok(), || "less than 2^31".to_owned())?;
-        if blocks == 0 {
+        let grid = shape.tile().grid(args.sorted_rows.len(), shape.columns)?;
+        if args.block_expert.is_empty() {
             return Ok(());
         }
         let rows = args.rows as i32;
         let mut output = args.output;
-        let mut launch = self.launch_builder(&kernel.function);
+        let mut launch = self.launch_builder(kernel.function(0));
         launch
             .arg(&args.input)
             .arg(&args.weights)
@@ -176,15 +155,7 @@ impl CudaDevice {
             .arg(&args.used_rows)
             .arg(&rows);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
-        unsafe {
-            launch.launch(LaunchConfig {
-                grid_dim: (blocks as u32, 1, 1),
-                block_dim: (THREADS, 1, 1),
-                shared_mem_bytes: 0,
-            })
-        }
-        .during("launching a grouped matrix product")?;
-        Ok(())
+        unsafe { start(&mut launch, grid, "launching a grouped matrix product") }
     }
 
     fn check_gemm_args(&self, shape: &GroupedGemmShape, args: &GroupedGemmArgs<'_>) -> Result<(), CudaError> {

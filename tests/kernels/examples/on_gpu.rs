@@ -5,8 +5,8 @@
 use std::error::Error;
 use std::time::Instant;
 
-use kernel_tests::{cases, operation_cases};
-use kernels::cuda::{CudaDevice, CudaOptions};
+use kernel_tests::{cases, operation_cases, product_cases};
+use kernels::cuda::{CudaDevice, CudaOptions, Gemm, GemmTiles};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = CudaOptions { nvrtc_path: std::env::args_os().nth(1).map(Into::into), ..CudaOptions::default() };
@@ -34,11 +34,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             case.check(&device);
         }
     }
+    for tile in product_cases::DENSE_TILES {
+        product_cases::dense(&device, tile);
+    }
     operation_cases::all(&device);
+    let product = Gemm::compile(&device, GemmTiles::default())?;
     for seed in 0..200 {
         cases::random_attention(seed).check(&device);
         cases::random_prefill(seed).check(&device);
         cases::random_product(seed).check(&device);
+        product_cases::random_dense(&device, &product, seed);
     }
     println!("all right, in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())

@@ -9,6 +9,7 @@ pub mod cases;
 mod emulator;
 pub mod mutation;
 pub mod operation_cases;
+pub mod product_cases;
 
 pub use emulator::Emulator;
 

@@ -1,5 +1,7 @@
 //! Breaking a kernel on purpose, and telling how that was noticed.
 
+use std::fs;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kernels::cuda::{CudaError, KernelSource};
@@ -22,6 +24,18 @@ pub fn alone() -> MutexGuard<'static, ()> {
 pub fn mutate(source: &KernelSource, from: &str, to: &str) -> KernelSource {
     assert_eq!(source.text.matches(from).count(), 1, "`{from}` must be in {} once", source.name);
     KernelSource { name: source.name, text: source.text.replacen(from, to, 1).into() }
+}
+
+/// The source with one of its headers written out, so that a place of the header can be changed.
+///
+/// # Panics
+///
+/// If it does not include the header.
+#[must_use]
+pub fn inline(source: &KernelSource, header: &str) -> KernelSource {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/cu").join(header);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    mutate(source, &format!("#include \"{header}\""), &text.replace("#pragma once", ""))
 }
 
 /// The emulator's report must have `words` and name a line of the source that has one of `lines`.

@@ -1,10 +1,15 @@
-//! What the attention kernels do, counted. In a process of its own, one test at a time: the counters are the emulator's
+//! What attention and matrix products do, counted. In a process of its own, one test at a time: the counters are the emulator's
 //! and show the last kernel of all.
 
 use kernel_tests::mutation::alone;
 use kernel_tests::{Emulator, device};
-use kernels::cuda::check::{DecodeProblem, PoolOrder, PrefillProblem, PrefillRequest};
-use kernels::cuda::{AttentionRules, DecodeAttention, DecodeAttentionShape, PrefillAttention, PrefillAttentionShape};
+use kernels::cuda::check::{
+    Bias, DecodeProblem, GemmProblem, PoolOrder, PrefillProblem, PrefillRequest, ProductSize, WeightFormat,
+};
+use kernels::cuda::{
+    AttentionRules, DecodeAttention, DecodeAttentionShape, Gemm, GemmTile, GemmTiles, PrefillAttention,
+    PrefillAttentionShape,
+};
 
 #[test]
 fn no_access_of_prefill_to_shared_memory_waits_for_a_bank() {
@@ -50,5 +55,21 @@ fn decode_by_tensor_cores_reads_keys_and_values_once_and_no_bank_twice() {
             println!("heads of {head_dim}, {query_heads} of them, window {window:?}: {read} bytes, at least {least}");
             assert!(read >= least && read * 100 <= least * 105, "{shape:?}: {read} bytes, at least {least}");
         }
+    }
+}
+
+/// For few rows the weights are nearly all that a product reads.
+#[test]
+fn a_product_reads_its_weights_once() {
+    let _alone = alone();
+    let device = device();
+    let emulator = Emulator::open();
+    for (tile, rows, columns) in [(GemmTile::NARROW, 3, 200), (GemmTile::FEW, 16, 200), (GemmTile::SOME, 40, 130)] {
+        let kernel = Gemm::compile(&device, GemmTiles::only(tile)).unwrap();
+        let problem = GemmProblem::random(ProductSize { rows, columns, depth: 1000 }, Bias::None, 9);
+        problem.run(&device, &kernel, WeightFormat::Bf16).unwrap();
+        let elements = columns * 1000 + columns.div_ceil(tile.columns) * rows * 1000;
+        assert_eq!(emulator.global_load_bytes(), 2 * elements as u64, "{tile:?}");
+        assert_eq!(emulator.bank_conflicts(), 0, "{tile:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! The kernels as machine code: what no emulator shows is whether they fit the registers.
 
 use kernel_tests::compiler_folder;
+use kernel_tests::product_cases::DENSE_TILES;
 use kernels::cuda::{
     AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, Compiler, CopyPages,
-    DecodeAttention, DecodeAttentionShape, GatherRows, GatherRowsShape, GroupRows, GroupRowsShape, GroupedGemm,
-    GroupedGemmShape, HeadNorm, KernelSource, PrefillAttention, PrefillAttentionShape, Program, RmsNorm, RmsNormShape,
-    RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample, ShapeLogits, SiluMul, SiluMulShape, Target,
+    DecodeAttention, DecodeAttentionShape, GatherRows, GatherRowsShape, Gemm, GemmShape, GroupRows, GroupRowsShape,
+    GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, KernelSource, PrefillAttention, PrefillAttentionShape, Program,
+    RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample, ShapeLogits,
+    SiluMul, SiluMulShape, Target,
 };
 
 const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
@@ -48,7 +50,8 @@ fn programs() -> Vec<Program> {
         let shape = GroupedGemmShape { block_rows, experts: 128, columns: 1536, depth: 2048, rows_per_input: 8 };
         GroupedGemm::program(shape, GroupedGemm::SOURCE).unwrap()
     });
-    attention.into_iter().chain(prefill).chain(products).chain(operations()).collect()
+    let dense = DENSE_TILES.map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
+    attention.into_iter().chain(prefill).chain(products).chain(dense).chain(operations()).collect()
 }
 
 /// The operations beside attention and matrix products, in the widths that need most registers.

@@ -2,11 +2,14 @@
 //!
 //! A failed kernel fails its device for good, so every test here opens the device for itself and they run one at a time.
 
-use kernel_tests::mutation::{alone, assert_reported, mutate};
+use kernel_tests::mutation::{alone, assert_reported, inline, mutate};
 use kernel_tests::{Emulator, device};
-use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder};
+use kernels::cuda::check::{
+    Bias, Comparison, DecodeProblem, GemmProblem, GroupedGemmProblem, PoolOrder, ProductSize, WeightFormat,
+};
 use kernels::cuda::{
-    AttentionRules, CudaError, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, KernelSource,
+    AttentionRules, CudaError, DecodeAttention, DecodeAttentionShape, Gemm, GemmTile, GemmTiles, GroupedGemm,
+    GroupedGemmShape, KernelSource,
 };
 
 const PRODUCT: GroupedGemmShape =
@@ -22,6 +25,11 @@ fn run_product(source: KernelSource) -> Result<bool, CudaError> {
     let problem = GroupedGemmProblem::random(PRODUCT, &[65, 0, 9], 0, 31)?;
     let found = problem.run(&device, &kernel)?;
     Ok(problem.compare(&found).holds())
+}
+
+/// The grouped product with the main loop of all products written out.
+fn product_source() -> KernelSource {
+    inline(&GroupedGemm::SOURCE, "gemm.cuh")
 }
 
 fn run_attention(source: KernelSource) -> Result<bool, CudaError> {
@@ -61,7 +69,7 @@ fn the_unbroken_kernels_pass_and_a_failure_ends_with_its_device() {
 #[test]
 fn a_product_without_its_barrier_races() {
     let _alone = alone();
-    let source = mutate(&GroupedGemm::SOURCE, "__syncthreads();", "");
+    let source = mutate(&product_source(), "__syncthreads();", "");
     let outcome = run_product(source.clone());
     assert_reported(outcome, &source, "read after write", &["load_matrix_x4"]);
 }
@@ -70,8 +78,7 @@ fn a_product_without_its_barrier_races() {
 fn a_product_that_overwrites_before_the_barrier_races() {
     let _alone = alone();
     let (barrier, copies) = ("__syncthreads();", "start_copies(step + STAGES - 1);");
-    let source =
-        mutate(&GroupedGemm::SOURCE, &format!("{barrier}\n      {copies}"), &format!("{copies}\n      {barrier}"));
+    let source = mutate(&product_source(), &format!("{barrier}\n    {copies}"), &format!("{copies}\n    {barrier}"));
     let outcome = run_product(source.clone());
     assert_reported(outcome, &source, "write after read", &["copy16_async"]);
 }
@@ -79,7 +86,7 @@ fn a_product_that_overwrites_before_the_barrier_races() {
 #[test]
 fn a_product_that_does_not_wait_for_its_copies_is_reported() {
     let _alone = alone();
-    let source = mutate(&GroupedGemm::SOURCE, "wait_for_copies<STAGES - 2>();", "wait_for_copies<STAGES>();");
+    let source = mutate(&product_source(), "wait_for_copies<STAGES - 2>();", "wait_for_copies<STAGES>();");
     let outcome = run_product(source.clone());
     assert_reported(outcome, &source, "is not waited for", &["load_matrix_x4"]);
 }
@@ -87,7 +94,7 @@ fn a_product_that_does_not_wait_for_its_copies_is_reported() {
 #[test]
 fn a_product_that_gathers_padding_rows_leaves_its_input() {
     let _alone = alone();
-    let source = mutate(&GroupedGemm::SOURCE, "input_exists[p] = (u32)row < (u32)rows;", "input_exists[p] = true;");
+    let source = mutate(&product_source(), "bool exists = (u32)row < (u32)rows;", "bool exists = true;");
     let outcome = run_product(source.clone());
     assert_reported(outcome, &source, "allocation", &["copy16_async"]);
 }
@@ -95,7 +102,7 @@ fn a_product_that_gathers_padding_rows_leaves_its_input() {
 #[test]
 fn a_product_with_a_wrong_fragment_address_has_wrong_numbers() {
     let _alone = alone();
-    let source = mutate(&GroupedGemm::SOURCE, "lane / 8 % 2 * 8", "lane / 16 * 8");
+    let source = mutate(&product_source(), "lane / 8 % 2 * 8", "lane / 16 * 8");
     assert!(!run_product(source).unwrap());
 }
 
@@ -106,9 +113,86 @@ fn a_product_that_does_not_turn_its_chunks_has_bank_conflicts() {
     let emulator = Emulator::open();
     assert!(run_product(GroupedGemm::SOURCE).unwrap());
     assert_eq!(emulator.bank_conflicts(), 0);
-    let source = mutate(&GroupedGemm::SOURCE, "return column ^ row / 2 % CHUNKS * 8;", "return column;");
+    let source =
+        mutate(&product_source(), "return column ^ row / ROWS_PER_LINE % CHUNKS_PER_LINE * 8;", "return column;");
     assert!(run_product(source).unwrap());
     assert!(emulator.bank_conflicts() > 0);
+}
+
+/// What to change in a product, into what, and words of the emulator's report, if there is one.
+const DENSE_MUTANTS: &[(&str, &str, Option<&str>)] = &[
+    ("    __syncthreads();\n", "", Some("read after write")),
+    (
+        "__syncthreads();\n    start_copies(step + STAGES - 1);",
+        "start_copies(step + STAGES - 1);\n    __syncthreads();",
+        Some("write after read"),
+    ),
+    ("wait_for_copies<STAGES - 2>();", "wait_for_copies<STAGES - 1>();", Some("is not waited for")),
+    ("start_copies(step + STAGES - 1);", "start_copies(step + STAGES);", Some("shared")),
+    ("    close_copy_group();", "    if (step < steps) close_copy_group();", Some("is not waited for")),
+    ("(depth + BLOCK_DEPTH - 1) / BLOCK_DEPTH", "depth / BLOCK_DEPTH", None),
+    ("inside = start + column < depth", "inside = start < depth", Some("allocation")),
+    ("row[p].start + start + column : ", "row[p].start + start : ", None),
+    ("i < TILES_DOWN; i++) {\n      const i32 r = warp_row()", "i < 1; i++) {\n      const i32 r = warp_row()", None),
+    ("lane / 16 * 8)]);\n    }\n    // One", "lane / 8 % 2 * 8)]);\n    }\n    // One", None),
+    ("lane / 8 % 2 * 8)", "lane / 16 * 8)", None),
+    ("lane % 8 + lane / 16 * 8;", "lane % 16;", None),
+    ("sum[i][j][t] = 0.0f", "sum[i][j][t] = 1.0f", None),
+    ("% WARPS_DOWN * WARP_ROWS", "/ WARPS_ACROSS * WARP_ROWS", None),
+    ("i * 16 + half * 8 + threadIdx.x", "i * 16 + half * 4 + threadIdx.x", None),
+    ("const bool exists = row < end;", "const bool exists = true;", Some("allocation")),
+    ("input, first_row + r, rows", "input, first_row + r, columns", None),
+    ("weights, first_column + c, columns", "weights, first_column + c, rows", Some("allocation")),
+    ("if (column >= columns) continue;", "", Some("allocation")),
+    ("if (row >= rows) continue;", "", Some("allocation")),
+    ("column + 1 < columns", "true", Some("allocation")),
+    ("if (!pairs && two) put(", "if (false) put(", None),
+    ("columns % 2 == 0", "true", Some("aligned")),
+    ("{bias ? bias[column]", "{bias ? bias[column_of(j)]", None),
+    ("two ? bias[column + 1]", "two ? bias[column]", None),
+    ("/ (TOGETHER * column_blocks) * TOGETHER", "/ (TOGETHER * column_blocks)", None),
+    ("first_together + number % together", "first_together + number % TOGETHER", None),
+    ("number / together * BLOCK", "number / TOGETHER * BLOCK", None),
+    ("min(TOGETHER, row_blocks - first_together)", "TOGETHER", None),
+];
+
+#[test]
+fn every_mutant_of_a_product_is_found_out() {
+    let _alone = alone();
+    let emulator = Emulator::open();
+    let tile = GemmTile { rows: 64, columns: 64, depth: 32, stages: 3, warps_down: 2, warps_across: 2 };
+    let run = |source: KernelSource| -> Result<bool, CudaError> {
+        let device = device();
+        let kernel = Gemm::compile_source(&device, GemmTiles::only(tile), &source)?;
+        for ((rows, columns, depth), format) in
+            [((600, 70, 200), WeightFormat::Bf16), ((33, 131, 168), WeightFormat::F32)]
+        {
+            let problem = GemmProblem::random(ProductSize { rows, columns, depth }, Bias::Random, 34);
+            let found = problem.run(&device, &kernel, format)?;
+            if !found.guards_intact || !problem.compare(&found, format).holds() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    let source = inline(&Gemm::SOURCE, "gemm.cuh");
+    assert!(run(source.clone()).unwrap());
+    let mut missed = Vec::new();
+    for &(from, to, words) in DENSE_MUTANTS {
+        let outcome = run(mutate(&source, from, to));
+        let found_out = match (words, &outcome) {
+            (Some(words), Err(CudaError::Driver { .. })) => {
+                let report = emulator.report();
+                report.contains(words) && report.contains("gemm.cu:")
+            }
+            (None, Ok(right)) => !right,
+            _ => false,
+        };
+        if !found_out {
+            missed.push(format!("`{from}` as `{to}`: {outcome:?} {}", emulator.report()));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
 #[test]

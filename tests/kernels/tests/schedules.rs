@@ -1,17 +1,23 @@
 //! The kernels give the same bits in whatever order their warps run, and whenever the work of the stream is done. In
 //! a process of its own: the orders are the emulator's, not the test's.
 
+use kernel_tests::mutation::alone;
+use kernel_tests::product_cases::DENSE_TILES;
 use kernel_tests::{Emulator, device};
-use kernels::cuda::check::{Comparison, DecodeProblem, GroupedGemmProblem, PoolOrder, PrefillProblem, PrefillRequest};
+use kernels::cuda::check::{
+    Bias, Comparison, DecodeProblem, GemmProblem, GroupedGemmProblem, PoolOrder, PrefillProblem, PrefillRequest,
+    ProductSize, WeightFormat,
+};
 use kernels::cuda::{
-    AttentionRules, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention,
-    PrefillAttentionShape,
+    AttentionRules, DecodeAttention, DecodeAttentionShape, Gemm, GemmTiles, GroupedGemm, GroupedGemmShape,
+    PrefillAttention, PrefillAttentionShape,
 };
 
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
 
 #[test]
 fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
+    let _alone = alone();
     let emulator = Emulator::open();
     let device = device();
     let rules = AttentionRules { window: Some(60), softcap: Some(2.0), sinks: true };
@@ -49,5 +55,30 @@ fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
         assert_eq!(found.lse, expected_prefill.lse, "schedule seed {seed}");
         let found = product.run(&device, &product_kernel).unwrap();
         assert_eq!(found.output, expected_product.output, "schedule seed {seed}");
+    }
+}
+
+#[test]
+fn products_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
+    let _alone = alone();
+    let emulator = Emulator::open();
+    let device = device();
+    let size = ProductSize { rows: 70, columns: 140, depth: 400 };
+    let problem = GemmProblem::random(size, Bias::Random, 24);
+    for tile in DENSE_TILES {
+        let kernel = Gemm::compile(&device, GemmTiles::only(tile)).unwrap();
+        let run = || problem.run(&device, &kernel, WeightFormat::F32).unwrap();
+        emulator.set_schedule(0);
+        emulator.defer(0);
+        let expected = run();
+        assert!(problem.compare(&expected, WeightFormat::F32).holds(), "{tile:?}");
+        assert_eq!(emulator.bank_conflicts(), 0, "{tile:?}");
+        for seed in SEEDS {
+            println!("{tile:?}, schedule seed {seed}");
+            emulator.set_schedule(seed);
+            emulator.defer(seed);
+            let same = run().output.iter().zip(&expected.output).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{tile:?}, schedule seed {seed}");
+        }
     }
 }

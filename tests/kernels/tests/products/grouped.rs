@@ -1,4 +1,4 @@
-//! Grouped matrix products on the emulated device against double precision.
+//! Grouped products against double precision.
 
 use kernel_tests::cases::{self, ProductCase};
 use kernel_tests::device;

@@ -1,0 +1,163 @@
+//! Random matrix products and their solutions.
+
+use super::acceptance::{Accuracy, Comparison, compare};
+use super::guarded::Guarded;
+use super::noise::{BF16_NAN, Noise, from_bf16, to_bf16};
+use super::norm::WeightFormat;
+use crate::cuda::device::CudaDevice;
+use crate::cuda::error::CudaError;
+use crate::cuda::floats::FloatsMut;
+use crate::cuda::gemm::{Gemm, GemmArgs};
+
+/// The sizes of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProductSize {
+    /// Rows of activations.
+    pub rows: usize,
+    /// Rows of weights.
+    pub columns: usize,
+    /// Elements of a row of either.
+    pub depth: usize,
+}
+
+/// What is added to the rows of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bias {
+    /// Nothing.
+    None,
+    /// Random numbers.
+    Random,
+    /// Nearly the first row with the other sign, so that what a sum loses by being rounded first is much of the result.
+    Cancelling,
+}
+
+/// Activations, weights and a bias. In large products, a row of the activations and one of the weights are NaN, so that a
+/// row or column that takes part in another's sums is noticed.
+#[derive(Debug, Clone)]
+pub struct GemmProblem {
+    size: ProductSize,
+    input: Vec<u16>,
+    weights: Vec<u16>,
+    bias: Option<Vec<f32>>,
+}
+
+/// A solution.
+#[derive(Debug, Clone)]
+pub struct GemmResult {
+    /// `[rows, columns]`.
+    pub output: Vec<f64>,
+    /// Whether the memory around it was left alone.
+    pub guards_intact: bool,
+}
+
+impl GemmProblem {
+    /// A problem of this size.
+    #[must_use]
+    pub fn random(size: ProductSize, bias: Bias, seed: u64) -> Self {
+        let ProductSize { rows, columns, depth } = size;
+        let mut noise = Noise::new(seed);
+        let mut input = noise.normal_bf16(rows * depth);
+        let mut weights = noise.normal_bf16(columns * depth);
+        if bias != Bias::Cancelling {
+            for (values, rows) in [(&mut input, rows), (&mut weights, columns)] {
+                if rows > 4 {
+                    let row = noise.below(rows);
+                    values[row * depth..(row + 1) * depth].fill(BF16_NAN);
+                }
+            }
+        }
+        let mut problem = Self { size, input, weights, bias: None };
+        problem.bias = match bias {
+            Bias::None => None,
+            Bias::Random => Some((0..columns).map(|_| noise.normal() * 4.0).collect()),
+            Bias::Cancelling => {
+                let sums = problem.solve(dot_f32);
+                Some(sums[..columns].iter().map(|&sum| noise.normal() / 16.0 - sum as f32).collect())
+            }
+        };
+        problem
+    }
+
+    /// The same problem with some of its rows.
+    #[must_use]
+    pub fn with_rows(&self, rows: std::ops::Range<usize>) -> Self {
+        let depth = self.size.depth;
+        let input = self.input[rows.start * depth..rows.end * depth].to_vec();
+        Self { size: ProductSize { rows: rows.len(), ..self.size }, input, ..self.clone() }
+    }
+
+    fn solve(&self, dot: impl Fn(&[u16], &[u16], f32) -> f64) -> Vec<f64> {
+        let ProductSize { columns, depth, .. } = self.size;
+        let rows = self.input.chunks_exact(depth);
+        let value = |row, (column, weights)| {
+            let sum = dot(row, weights, self.bias.as_ref().map_or(0.0, |bias| bias[column]));
+            if sum.is_nan() { f64::NAN } else { sum }
+        };
+        rows.flat_map(|row| {
+            let weights = self.weights.chunks_exact(depth).take(columns).enumerate();
+            weights.map(move |weights| value(row, weights))
+        })
+        .collect()
+    }
+
+    /// Solves the problem with the kernel, for a result in `format`.
+    pub fn run(&self, device: &CudaDevice, kernel: &Gemm, format: WeightFormat) -> Result<GemmResult, CudaError> {
+        let ProductSize { rows, columns, depth } = self.size;
+        let (input, weights) = (device.upload(&self.input)?, device.upload(&self.weights)?);
+        let bias = self.bias.as_ref().map(|bias| device.upload(bias)).transpose()?;
+        let launch = |output| {
+            let args = GemmArgs {
+                input: input.slice(..self.input.len()),
+                weights: weights.as_view(),
+                bias: bias.as_ref().map(|bias| bias.as_view()),
+                rows,
+                columns,
+                depth,
+                output,
+            };
+            device.gemm(kernel, args)
+        };
+        let (output, guards_intact) = match format {
+            WeightFormat::Bf16 => {
+                let mut output = Guarded::<u16>::new(device, rows * columns)?;
+                launch(FloatsMut::Bf16(output.view_mut()))?;
+                let (output, intact) = output.read(device)?;
+                (output.into_iter().map(from_bf16).collect(), intact)
+            }
+            WeightFormat::F32 => {
+                let mut output = Guarded::<f32>::new(device, rows * columns)?;
+                launch(FloatsMut::F32(output.view_mut()))?;
+                output.read(device)?
+            }
+        };
+        let output: Vec<f32> = output;
+        let widen = |value: f32| if value.is_nan() { f64::NAN } else { f64::from(value) };
+        Ok(GemmResult { output: output.into_iter().map(widen).collect(), guards_intact })
+    }
+
+    /// Compares a solution in `format` with the reference.
+    #[must_use]
+    pub fn compare(&self, found: &GemmResult, format: WeightFormat) -> Comparison {
+        let reference = self.solve(|row, weights, bias| {
+            let pairs = row.iter().zip(weights);
+            let sum: f64 = pairs.map(|(x, w)| f64::from(from_bf16(*x)) * f64::from(from_bf16(*w))).sum();
+            sum + f64::from(bias)
+        });
+        let naive = |round: fn(f32) -> f32| {
+            self.solve(move |row, weights, bias| f64::from(round(dot_f32(row, weights, bias) as f32)))
+        };
+        match format {
+            WeightFormat::Bf16 => {
+                let naive = naive(|sum| from_bf16(to_bf16(sum)));
+                compare(&found.output, &naive, &reference, Accuracy::Bf16Once)
+            }
+            WeightFormat::F32 => compare(&found.output, &naive(|sum| sum), &reference, Accuracy::F32),
+        }
+    }
+}
+
+/// A sum in single precision, and a bias that is added to it.
+fn dot_f32(row: &[u16], weights: &[u16], bias: f32) -> f64 {
+    let pairs = row.iter().zip(weights);
+    f64::from(pairs.map(|(x, w)| from_bf16(*x) * from_bf16(*w)).sum::<f32>() + bias)
+}

@@ -1,0 +1,135 @@
+//! Matrix products: rows of activations against rows of weights.
+
+use cudarc::driver::{CudaView, PushKernelArg};
+
+use super::device::CudaDevice;
+use super::error::{CudaError, require, require_size};
+use super::floats::FloatsMut;
+use super::gemm_tile::{GemmTile, GemmTiles};
+use super::kernel::{Kernel, KernelCode, KernelShape, push_optional, start};
+use super::nvrtc::KernelSource;
+
+/// The arguments of one launch, on the device.
+#[derive(Debug)]
+pub struct GemmArgs<'a> {
+    /// `[rows, depth]`, bf16.
+    pub input: CudaView<'a, u16>,
+    /// `[columns, depth]`, bf16: a row of weights for each column of the output.
+    pub weights: CudaView<'a, u16>,
+    /// `[columns]`: added to every row before it is rounded.
+    pub bias: Option<CudaView<'a, f32>>,
+    /// Rows of the input and of the output, up to 2^30.
+    pub rows: usize,
+    /// Columns of the output: 1 to 2^27.
+    pub columns: usize,
+    /// Elements of a row of the input and of the weights: a multiple of 8, up to 2^27.
+    pub depth: usize,
+    /// `[rows, columns]`: sums in single precision, or rounded once.
+    pub output: FloatsMut<'a>,
+}
+
+/// The kernel for one kind of block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GemmShape {
+    /// The block.
+    pub tile: GemmTile,
+}
+
+impl KernelCode for GemmShape {
+    const SOURCE: KernelSource = KernelSource::embedded("gemm.cu", include_str!("../../cu/gemm.cu"));
+    /// By output.
+    const FUNCTIONS: &'static [&'static str] = &["gemm_bf16", "gemm_f32"];
+}
+
+impl KernelShape for GemmShape {
+    fn macros(&self) -> Result<Vec<(&'static str, usize)>, CudaError> {
+        self.tile.macros()
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.tile.shared_bytes()
+    }
+}
+
+/// The kernel, compiled for the blocks of a table and loaded on a device. It takes matrices of any size.
+#[derive(Debug)]
+pub struct Gemm {
+    tiles: GemmTiles,
+    kernels: Vec<Kernel<GemmShape>>,
+}
+
+const MOST_ROWS: usize = 1 << 30;
+const MOST_COLUMNS: usize = 1 << 27;
+
+impl Gemm {
+    /// The kernel's source.
+    pub const SOURCE: KernelSource = GemmShape::SOURCE;
+
+    /// Compiles the kernel for every kind of block in `tiles`.
+    pub fn compile(device: &CudaDevice, tiles: GemmTiles) -> Result<Self, CudaError> {
+        Self::compile_source(device, tiles, &Self::SOURCE)
+    }
+
+    /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
+    pub fn compile_source(device: &CudaDevice, tiles: GemmTiles, source: &KernelSource) -> Result<Self, CudaError> {
+        let compile = |tile| Kernel::compile_source(device, GemmShape { tile }, source.clone());
+        let kernels = tiles.kinds().into_iter().map(compile).collect::<Result<_, _>>()?;
+        Ok(Self { tiles, kernels })
+    }
+
+    fn kernel(&self, rows: usize, columns: usize) -> &Kernel<GemmShape> {
+        let tile = self.tiles.choose(rows, columns);
+        let kernel = self.kernels.iter().find(|kernel| kernel.shape().tile == tile);
+        kernel.expect("every kind of block of the table is compiled")
+    }
+}
+
+/// Requires that `[rows, depth]` elements are there, where a kernel can copy 16 bytes of a row at a time.
+fn require_matrix(what: &'static str, length: usize, rows: usize, depth: usize) -> Result<(), CudaError> {
+    require(what, length, rows.checked_mul(depth) == Some(length), || format!("{rows} x {depth}"))
+}
+
+impl CudaDevice {
+    /// Launches a matrix product. Which kind of block computes it follows from the numbers of rows and columns; a row has
+    /// the same bits in all of them.
+    pub fn gemm(&self, kernel: &Gemm, args: GemmArgs<'_>) -> Result<(), CudaError> {
+        self.check_dense_args(&args)?;
+        let GemmArgs { input, weights, bias, rows, columns, depth, mut output } = args;
+        let kernel = kernel.kernel(rows, columns);
+        let grid = kernel.shape().tile.grid(rows, columns)?;
+        if rows == 0 {
+            return Ok(());
+        }
+        let sizes = [rows as i32, columns as i32, depth as i32];
+        let mut launch = self.launch_builder(kernel.function(usize::from(output.is_f32())));
+        launch.arg(&input).arg(&weights);
+        push_optional(&mut launch, bias.as_ref());
+        output.push(&mut launch);
+        launch.arg(&sizes[0]).arg(&sizes[1]).arg(&sizes[2]);
+        // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
+        unsafe { start(&mut launch, grid, "launching a matrix product") }
+    }
+
+    fn check_dense_args(&self, args: &GemmArgs<'_>) -> Result<(), CudaError> {
+        let GemmArgs { rows, columns, depth, .. } = *args;
+        require("rows", rows, rows <= MOST_ROWS, || "at most 1073741824".to_owned())?;
+        require("columns", columns, (1..=MOST_COLUMNS).contains(&columns), || "1 to 134217728".to_owned())?;
+        require("depth", depth, (1..=MOST_COLUMNS).contains(&depth) && depth.is_multiple_of(8), || {
+            "a positive multiple of 8 up to 134217728".to_owned()
+        })?;
+        require_matrix("length of input", args.input.len(), rows, depth)?;
+        require_matrix("length of weights", args.weights.len(), columns, depth)?;
+        require_matrix("length of output", args.output.len(), rows, columns)?;
+        if let Some(bias) = &args.bias {
+            require_size("length of bias", bias.len(), columns)?;
+        }
+        for (what, misalignment) in [
+            ("the input's address modulo 16", self.misalignment(&args.input)),
+            ("the weights' address modulo 16", self.misalignment(&args.weights)),
+            ("the output's address modulo 16", args.output.misalignment(self)),
+        ] {
+            require_size(what, misalignment, 0)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! Matrix products on the emulated device.
+
+mod dense;
+mod grouped;
