@@ -7,12 +7,12 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 use support::command::{engine, stdout};
-use support::{json, models};
+use support::{ON_CPU, json, models};
 
 /// `engine bench one-batch` with a small model, in an empty environment.
 fn one_batch(model: &str, arguments: &[&str]) -> Output {
     let mut command = engine(&["bench", "one-batch", "--threads", "2", "--model-path"]);
-    command.env_clear().arg(models().join(model)).args(arguments).output().expect("the command runs")
+    command.env_clear().envs([ON_CPU]).arg(models().join(model)).args(arguments).output().expect("the command runs")
 }
 
 /// What the command says when it fails underway.

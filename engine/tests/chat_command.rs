@@ -10,10 +10,11 @@ use std::sync::atomic::AtomicBool;
 use engine::generate::{Request, generate};
 use engine::sampling::Sampling;
 use engine::text::{Message, SpecialTokens};
-use support::{models, open, runner};
+use support::{ON_CPU, models, open, runner};
 
 fn chat(flags: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_engine"))
+        .envs([ON_CPU])
         .args(["chat", "--model-path"])
         .arg(models().join("llama"))
         .args(flags)

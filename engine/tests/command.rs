@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use support::command::{engine as command, stdout};
-use support::{ids, json, models};
+use support::{ON_CPU, ids, json, models};
 
 fn engine(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the command runs")
@@ -147,7 +147,7 @@ fn loading_shows_its_progress_on_a_terminal_and_nowhere_else() {
         .args(["-c", in_terminal, env!("CARGO_BIN_EXE_engine"), "generate", "--model-path"])
         .arg(model)
         .args(arguments)
-        .env("TERM", "xterm")
+        .envs([("TERM", "xterm"), ON_CPU])
         .stdin(Stdio::null())
         .output()
         .expect("python runs");

@@ -10,16 +10,16 @@ use std::time::Duration;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use support::hub::{Asked, Contents, HubServer, ProxyServer, Trouble};
-use support::models;
 #[cfg(target_os = "linux")]
 use support::terminal::Terminal;
+use support::{ON_CPU, models};
 
 const NAME: &str = "some/Model-1.5";
 const PROMPT: &[&str] = &["--input-ids", "1,2,3", "--max-new-tokens", "4", "--ignore-eos", "--json"];
 
 fn engine(arguments: &[&str], cache: &Path, endpoint: Option<&str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    command.env_clear().args(arguments).arg("--cache-dir").arg(cache);
+    command.env_clear().envs([ON_CPU]).args(arguments).arg("--cache-dir").arg(cache);
     if let Some(endpoint) = endpoint {
         command.env("HF_ENDPOINT", endpoint);
     }
@@ -75,6 +75,7 @@ fn a_model_is_fetched_once_recorded_and_run() {
     assert_eq!(again["token_ids"], result["token_ids"]);
     let folder = models().join("llama");
     let own = Command::new(env!("CARGO_BIN_EXE_engine"))
+        .envs([ON_CPU])
         .args(["generate", "--model-path"])
         .arg(&folder)
         .args(PROMPT)

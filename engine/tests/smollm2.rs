@@ -99,6 +99,7 @@ fn one_token_at_a_time_gives_the_reference_text_while_margins_are_clear() {
 fn the_command_without_a_model_path_knows_the_capital_of_france() {
     default_model::obtain(&cache_dir(), None).unwrap_or_else(|e| panic!("{e}"));
     let output = Command::new(env!("CARGO_BIN_EXE_engine"))
+        .envs([support::ON_CPU])
         .args(["generate", "--chat", "What is the capital of France?"])
         .output()
         .expect("the command runs");

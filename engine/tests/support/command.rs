@@ -2,10 +2,12 @@
 
 use std::process::{Command, Output};
 
+use super::ON_CPU;
+
 /// The command under test, with those arguments.
 pub(crate) fn engine(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    command.args(arguments);
+    command.args(arguments).env(ON_CPU.0, ON_CPU.1);
     command
 }
 

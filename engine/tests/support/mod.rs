@@ -19,6 +19,10 @@ use engine::sampling;
 use kernels::cpu::Workers;
 use serde_json::Value;
 
+/// Has a command run models on the CPU, whose results the tests know, where no flag says otherwise: by itself it would take a GPU
+/// that is there.
+pub(crate) const ON_CPU: (&str, &str) = ("ENGINE_EXEC_DEVICE", "cpu");
+
 pub(crate) fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models")
 }

@@ -35,7 +35,7 @@ impl Terminal {
         let child = Command::new("setsid")
             .args(["--ctty", env!("CARGO_BIN_EXE_engine")])
             .args(arguments)
-            .envs([("TERM", "xterm")])
+            .envs([("TERM", "xterm"), super::ON_CPU])
             .envs(variables.iter().copied())
             .stdin(end())
             .stdout(end())
