@@ -7,7 +7,7 @@ use kernels::cuda::{
     SiluMulArgs, from_bf16,
 };
 
-use super::experts::{ExpertWeights, router_width};
+use super::experts::{ExpertWeights, RouterHook, router_width};
 use super::inputs::{RowOrder, StepShape};
 use super::kernels::{Kernels, MatrixSize, logit_width, qkv_width};
 use super::state::{CudaSizes, CudaState};
@@ -30,6 +30,7 @@ pub struct CudaDecoder {
     kernels: Kernels,
     weights: DeviceWeights,
     decode: DecodeKernel,
+    router_hook: Option<RouterHook>,
     parameters: usize,
     weight_bytes: usize,
 }
@@ -64,10 +65,17 @@ impl CudaDecoder {
             weights: DeviceWeights::load(plan, workers, &device)?,
             parameters: plan.parameters(),
             decode: choices.decode,
+            router_hook: None,
             weight_bytes,
             config,
             device,
         })
+    }
+
+    /// The same with a look at what its routers choose; see [`RouterHook`].
+    #[must_use]
+    pub fn with_router_hook(self, hook: RouterHook) -> Self {
+        Self { router_hook: Some(hook), ..self }
     }
 
     /// The model's numbers.
@@ -190,7 +198,7 @@ impl CudaDecoder {
         self.normalise(state, tokens, &layer.mlp_norm, true)?;
         match &layer.feed_forward {
             DeviceFeedForward::Dense { gate_up, down } => self.dense(state, tokens, gate_up, down),
-            DeviceFeedForward::Sparse(weights) => self.sparse(state, tokens, weights),
+            DeviceFeedForward::Sparse(weights) => self.sparse(state, tokens, (index, weights)),
         }
     }
 
@@ -209,7 +217,7 @@ impl CudaDecoder {
         self.linear(&inputs.order, down, &step.activated, &mut step.update)
     }
 
-    fn sparse(&self, state: &mut CudaState, tokens: usize, weights: &ExpertWeights) -> Launched {
+    fn sparse(&self, state: &mut CudaState, tokens: usize, (index, weights): (usize, &ExpertWeights)) -> Launched {
         let width = self.config.hidden_size;
         let CudaState { step, inputs, .. } = state;
         let (Some(kernels), Some(experts), Some(buffers)) =
@@ -219,10 +227,15 @@ impl CudaDecoder {
         };
         let router = (&weights.router, (router_width(experts), width));
         self.product(&inputs.order, router, &step.normed, &mut buffers.logits)?;
+        let positions = || inputs.positions.slice(..tokens);
+        kernels.route(&self.device, positions(), buffers)?;
+        if let Some(hook) = &self.router_hook {
+            kernels.show(&self.device, index, &positions(), buffers, hook)?;
+        }
         kernels.forward(
             &self.device,
             weights,
-            inputs.positions.slice(..tokens),
+            tokens,
             step.normed.slice(..tokens * width),
             buffers,
             rows_mut(step.update.slice_mut(..tokens * width), width),

@@ -3,7 +3,7 @@
 use kernels::cuda::{
     CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaDevice, CudaError, CudaSlice, CudaView, Floats,
     GroupRows, GroupRowsArgs, GroupRowsShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RouteExperts,
-    RouteExpertsArgs, RouteExpertsShape, RowsMut, SiluMul, SiluMulArgs, SiluMulShape,
+    RouteExpertsArgs, RouteExpertsShape, RowsMut, SiluMul, SiluMulArgs, SiluMulShape, from_bf16,
 };
 
 use super::ELEMENT;
@@ -161,22 +161,34 @@ impl ExpertBuffers {
     }
 }
 
+/// What a router has chosen for the tokens of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Routed {
+    /// The layer.
+    pub layer: usize,
+    /// `[tokens]`: the position of each within its sequence.
+    pub positions: Vec<i32>,
+    /// `[tokens, experts]`
+    pub logits: Vec<f32>,
+    /// `[tokens, per_token]`: the chosen experts.
+    pub experts: Vec<i32>,
+    /// `[tokens, per_token]`: what their results are multiplied by.
+    pub weights: Vec<f32>,
+}
+
+/// Sees what routers choose, and may change the experts and their weights. It is for tests: it waits for the device in every layer.
+pub type RouterHook = Box<dyn Fn(&mut Routed) + Send + Sync>;
+
 impl ExpertKernels {
-    /// Lets every token of `input`, `[tokens, hidden_size]`, through its experts, by the router's logits that are in `buffers`.
-    pub(super) fn forward(
+    /// Chooses the experts of tokens by the router's logits that are in `buffers`.
+    pub(super) fn route(
         &self,
         device: &CudaDevice,
-        weights: &ExpertWeights,
         positions: CudaView<'_, i32>,
-        input: CudaView<'_, u16>,
         buffers: &mut ExpertBuffers,
-        output: RowsMut<'_>,
     ) -> Result<(), CudaError> {
-        let experts = &self.experts;
-        let (tokens, width) = (positions.len(), self.combine.shape().width);
-        let (inner, chosen) = (experts.intermediate_size, experts.per_token);
-        let count = tokens * chosen;
-        let router = router_width(experts);
+        let (tokens, router) = (positions.len(), router_width(&self.experts));
+        let count = tokens * self.experts.per_token;
         device.route_experts(
             &self.route,
             RouteExpertsArgs {
@@ -186,7 +198,48 @@ impl ExpertKernels {
                 experts: buffers.chosen.slice_mut(..count),
                 weights: buffers.weights.slice_mut(..count),
             },
-        )?;
+        )
+    }
+
+    /// Shows `hook` what has been chosen, and takes what it makes of that.
+    pub(super) fn show(
+        &self,
+        device: &CudaDevice,
+        layer: usize,
+        positions: &CudaView<'_, i32>,
+        buffers: &mut ExpertBuffers,
+        hook: &RouterHook,
+    ) -> Result<(), CudaError> {
+        let (tokens, router) = (positions.len(), router_width(&self.experts));
+        let count = tokens * self.experts.per_token;
+        let logits = device.download(&buffers.logits.slice(..tokens * router))?;
+        let of_experts = logits.chunks_exact(router).flat_map(|row| &row[..self.experts.count]);
+        let mut routed = Routed {
+            layer,
+            positions: device.download(positions)?,
+            logits: of_experts.map(|&bits| from_bf16(bits)).collect(),
+            experts: device.download(&buffers.chosen.slice(..count))?,
+            weights: device.download(&buffers.weights.slice(..count))?,
+        };
+        hook(&mut routed);
+        device.overwrite(&mut buffers.chosen, &routed.experts)?;
+        device.overwrite(&mut buffers.weights, &routed.weights)
+    }
+
+    /// Lets every token of `input`, `[tokens, hidden_size]`, through the experts that were chosen for it.
+    pub(super) fn forward(
+        &self,
+        device: &CudaDevice,
+        weights: &ExpertWeights,
+        tokens: usize,
+        input: CudaView<'_, u16>,
+        buffers: &mut ExpertBuffers,
+        output: RowsMut<'_>,
+    ) -> Result<(), CudaError> {
+        let experts = &self.experts;
+        let width = self.combine.shape().width;
+        let (inner, chosen) = (experts.intermediate_size, experts.per_token);
+        let count = tokens * chosen;
         // Blocks of many rows waste little where an expert gets more than a small block of them.
         let size = usize::from(count / experts.count > BLOCK_ROWS[0]);
         let blocks = group_shape(experts, BLOCK_ROWS[size]).most_blocks(count);

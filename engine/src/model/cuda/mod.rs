@@ -11,6 +11,7 @@ mod state;
 mod weights;
 
 pub use decoder::CudaDecoder;
+pub use experts::{Routed, RouterHook};
 pub(in crate::model) use kernels::attention_shape;
 pub use state::{CudaSizes, CudaState};
 
