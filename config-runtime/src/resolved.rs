@@ -104,12 +104,42 @@ impl<S: ConfigNamespaces> Resolved<S> {
     pub fn read_early<T>(&mut self, read: impl FnOnce(&S::Recording) -> T) -> T {
         let recording = S::Recording::from(Pinned::of_settled(&self.values));
         let got = read(&recording);
+        self.settle_what_was_read(&recording);
+        got
+    }
+
+    /// Reads, before publish, settings that may be left to what is loaded: with `None` they are, and nothing is settled.
+    ///
+    /// ```
+    /// # use kitbag::ConfigNamespaces;
+    /// # #[derive(ConfigNamespaces)]
+    /// # struct Args {
+    /// #     /// Tokens that fit in the cache; as many as the file has unless set.
+    /// #     #[config(ns = "schedule", load_time)]
+    /// #     tokens: Option<usize>,
+    /// # }
+    /// for (argv, tokens) in [(&["engine"][..], None), (&["engine", "--tokens=512"], Some(512))] {
+    ///     let mut resolved = Args::loader().args(argv.iter().copied()).resolve()?;
+    ///     assert_eq!(resolved.try_read_early(|now| now.schedule().tokens()), tokens);
+    ///     // What was left open may be declared, and only that.
+    ///     let declared = resolved.declare("the file is short", |o| o.schedule().tokens(Some(1024)));
+    ///     assert_eq!(declared.is_ok(), tokens.is_none());
+    /// }
+    /// # Ok::<(), kitbag::Errors>(())
+    /// ```
+    pub fn try_read_early<T>(&mut self, read: impl FnOnce(&S::Recording) -> Option<T>) -> Option<T> {
+        let recording = S::Recording::from(Pinned::of_settled(&self.values));
+        let got = read(&recording)?;
+        self.settle_what_was_read(&recording);
+        Some(got)
+    }
+
+    fn settle_what_was_read(&mut self, recording: &S::Recording) {
         for leaf in recording.parts().1.leaves() {
             if !self.early.contains(&leaf) {
                 self.early.push(leaf);
             }
         }
-        got
     }
 
     /// Declares what a loaded artefact forces, before anything reads the settings.

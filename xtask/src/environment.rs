@@ -26,7 +26,7 @@ const PLACES: &[(&str, &str, usize)] = &[
     ("engine/src/cli.rs", "vars_os", 1),
     ("engine/src/config_command.rs", "vars_os", 1),
     // The user's cache folder, where no setting names another.
-    ("engine/src/launch.rs", "home_dir", 1),
+    ("engine/src/launch/source.rs", "home_dir", 1),
     // `NO_COLOR` and `TERM`, which belong to the terminal and not to the engine.
     ("engine/src/terminal.rs", "vars_os", 1),
 ];

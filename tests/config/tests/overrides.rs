@@ -165,6 +165,15 @@ fn what_was_read_before_publish_is_not_declared_any_more() {
     assert!(errors.contains("load time \"another file\""), "{errors}");
     assert!(errors.contains("schedule.max_tokens: declared as 2048 after it was read as 1024"), "{errors}");
 
+    // What was found left open is not settled, and what was not is.
+    let mut open = resolved();
+    let below = |limit| move |now: &ArgsRecording| Some(now.schedule().max_tokens()).filter(|tokens| *tokens < limit);
+    assert_eq!(open.try_read_early(below(4096)), None);
+    let mut open = open.declare("it is short", |o| o.schedule().max_tokens(1024)).unwrap();
+    assert_eq!(open.try_read_early(below(4096)), Some(1024));
+    let errors = open.declare("another file", |o| o.schedule().max_tokens(2048)).unwrap_err().to_string();
+    assert!(errors.contains("schedule.max_tokens: declared as 2048 after it was read as 1024"), "{errors}");
+
     // What follows from a declaration is read too early all the same.
     let mut derived = resolved();
     assert_eq!(derived.read_early(|now| *now.schedule().pages()), 256);

@@ -1,0 +1,356 @@
+//! What is decided when an engine is launched, seen from the models that the tests have.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use engine::checkpoint::Checkpoint;
+use engine::generate::{Step, generate};
+use engine::runner::Runner;
+use engine_config::Settings;
+use kernels::cpu::Isa;
+use kernels::cuda::{CudaError, CudaOptions};
+use kitbag::{ConfigNamespaces, Context, Facts, Loader};
+
+use super::{Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, build_runner, need, open_where, plan, request};
+
+/// Tests of the CPU are the same beside a GPU.
+fn no_cuda(_: &CudaOptions) -> Result<(), CudaError> {
+    Err(CudaError::NoDriver)
+}
+
+fn open(loader: &Loader<Settings>, name: Option<&Path>) -> Result<Opened, Failure> {
+    open_where(loader, name, no_cuda)
+}
+
+/// A model as a command builds it, with the settings that are its own.
+struct Engine {
+    context: Context<Settings>,
+    checkpoint: Checkpoint,
+    runner: Mutex<Runner>,
+}
+
+impl Engine {
+    fn new(model: &str, flags: &[&str]) -> Self {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
+        let mut argv = vec!["engine", "--model-path", model.to_str().expect("text")];
+        argv.extend(flags);
+        let loader = Settings::loader().args(argv).facts(Facts::for_test());
+        let machine = Machine { isa: Isa::detect(), memory: None };
+        let opened = open(&loader, None).unwrap_or_else(|failure| panic!("{failure}"));
+        let Opened { context, checkpoint } = opened;
+        let runner = build_runner(&context.view(), &checkpoint, machine).unwrap_or_else(|failure| panic!("{failure}"));
+        Self { context, checkpoint, runner: Mutex::new(runner) }
+    }
+
+    fn answer(&self, prompt: Vec<u32>) -> Vec<u32> {
+        let request = request(&self.context.view(), &self.checkpoint, prompt, Asked::default());
+        let mut runner = self.runner.lock().expect("no test has failed");
+        let (never, all) = (AtomicBool::new(false), |_: Step<'_>| ControlFlow::Continue(()));
+        let generation = generate(&mut runner, self.checkpoint.tokenizer(), &request, &never, all);
+        generation.expect("there is room").token_ids
+    }
+}
+
+#[test]
+fn two_engines_of_one_process_each_answer_by_their_own_settings() {
+    let flags: [&[&str]; 2] = [
+        &["--page-size=1", "--chunked-prefill-size=3", "--max-new-tokens=5", "--ignore-eos"],
+        &["--page-size=64", "--max-new-tokens=9", "--temperature=1.5", "--seed=11", "--ignore-eos"],
+    ];
+    let prompts: Vec<Vec<u32>> = (0..4).map(|prompt| (1..8 + prompt).map(|id| id * (prompt + 3)).collect()).collect();
+    let alone = |model: &str, flags: &[&str]| {
+        let engine = Engine::new(model, flags);
+        prompts.iter().map(|prompt| engine.answer(prompt.clone())).collect::<Vec<_>>()
+    };
+    for (one, other) in [("llama", "llama"), ("llama", "qwen3"), ("qwen3", "llama")] {
+        let wanted = [alone(one, flags[0]), alone(other, flags[1])];
+        assert!(wanted[0].iter().all(|ids| ids.len() == 5) && wanted[1].iter().all(|ids| ids.len() == 9));
+        // What the first engine took for itself would be seen in both.
+        let is_greedy = |(one, other): (&Vec<u32>, &Vec<u32>)| other.starts_with(one);
+        assert!(!wanted[0].iter().zip(&wanted[1]).all(is_greedy), "a temperature makes no difference");
+        let engines = [Engine::new(one, flags[0]), Engine::new(other, flags[1])];
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (engines, wanted, prompts) = (&engines, &wanted, &prompts);
+                scope.spawn(move || {
+                    for turn in 0..8 {
+                        let (engine, prompt) = ((thread + turn) % 2, (thread + turn / 2) % prompts.len());
+                        let got = engines[engine].answer(prompts[prompt].clone());
+                        assert_eq!(got, wanted[engine][prompt], "{one}, {other}: engine {engine}, prompt {prompt}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn the_memory_reckoned_for_weights_is_what_they_take() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+    let names = std::fs::read_dir(folder).expect("models").map(|entry| entry.expect("an entry").path());
+    let mut models = 0;
+    for path in names.filter(|path| path.join("model.safetensors").exists()) {
+        for flags in [&[][..], &["--weight-dtype=f32"], &["--load-format=dummy"]] {
+            let engine = Engine::new(path.to_str().expect("text"), flags);
+            let plan = plan(&engine.context.view(), &engine.checkpoint).unwrap_or_else(|failure| panic!("{failure}"));
+            let built = engine.runner.lock().expect("no test has failed").built();
+            assert_eq!(plan.loaded_bytes(), built.weight_bytes, "{} {flags:?}", path.display());
+            assert_eq!(flags.is_empty(), built.weight_bytes < 4 * built.parameters, "{} {flags:?}", path.display());
+        }
+        models += 1;
+    }
+    assert!(models >= 3, "{models}");
+}
+
+#[test]
+fn memory_that_is_too_little_is_told_before_anything_is_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/llama");
+    let opened = |flags: &[&str]| {
+        let argv = ["engine", "--model-path", folder.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+        let loader = Settings::loader().args(argv).facts(Facts::for_test());
+        open(&loader, None).unwrap_or_else(|failure| panic!("{failure}"))
+    };
+    let Opened { context, checkpoint } = opened(&[]);
+    let need = {
+        let plan = plan(&context.view(), &checkpoint).unwrap_or_else(|failure| panic!("{failure}"));
+        need(&context.view(), &checkpoint, &plan)
+    };
+    let built = |memory: u64| {
+        let machine = Machine { isa: Isa::scalar(), memory: Some(memory) };
+        build_runner(&context.view(), &checkpoint, machine).map(|runner| runner.capacity())
+    };
+    let refused = built(20 << 20).expect_err("less than the model").to_string();
+    assert!(refused.contains("and there are 20 MiB"), "{refused}");
+    // Ten pages, and not quite an eleventh.
+    assert_eq!(built(need.model() + need.kv_per_token * 175).ok(), Some(160));
+    assert_eq!(built(1 << 30).ok(), Some(2048));
+    let Opened { context, checkpoint } = opened(&["--memory-limit=20MiB"]);
+    let machine = Machine { isa: Isa::scalar(), memory: None };
+    let refused = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+    assert!(refused.is_some_and(|refused| refused.contains("and there are 20 MiB")), "a limit that is set counts");
+}
+
+/// The value of a setting, and who gave it.
+fn decided(context: &Context<Settings>, path: &str) -> (String, String) {
+    let explained = context.explain(path).expect("a leaf").to_string();
+    let counts = explained.lines().find(|line| line.trim_start().starts_with('>')).expect("a value counts");
+    (context.value(path).expect("a leaf").to_string(), counts.to_owned())
+}
+
+#[test]
+fn what_is_left_to_the_model_is_decided_before_it_is_built_and_says_by_what() {
+    let leaves =
+        ["model.context_length", "model.output_head", "exec.kernel.weight_dtype", "exec.kernel.activation_dtype"];
+    let cases: [(&str, &[&str], [&str; 4]); 3] = [
+        ("llama_tied", &[], ["2048", "\"tied\"", "\"stored\"", "\"f32\""]),
+        ("qwen2", &[], ["2048", "\"own\"", "\"stored\"", "\"f32\""]),
+        ("qwen2", &["--load-format=dummy"], ["2048", "\"own\"", "\"f32\"", "\"f32\""]),
+    ];
+    for (model, flags, values) in cases {
+        let engine = Engine::new(model, flags);
+        for (leaf, value) in leaves.iter().zip(values) {
+            let (got, by) = decided(&engine.context, leaf);
+            assert_eq!(got, value, "{model} {flags:?}: {leaf}");
+            assert!(by.contains("load time \"") && by.contains(&format!("tests/models/{model} ")), "{leaf}: {by}");
+        }
+        assert_eq!(engine.runner.lock().expect("no test has failed").context_length(), 2048);
+    }
+    let (_, by) = decided(&Engine::new("llama_tied", &[]).context, "exec.kernel.weight_dtype");
+    assert!(by.contains("llama_tied stores BF16\""), "{by}");
+}
+
+#[test]
+fn the_device_is_the_cpu_unless_there_is_one_that_runs_the_model_and_says_why() {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+    let opened = |flags: &[&str], is_there: bool| {
+        let path = models.join("llama");
+        let argv = ["engine", "--model-path", path.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+        let probe: super::CudaProbe = if is_there { |_| Ok(()) } else { no_cuda };
+        open_where(&Settings::loader().args(argv).facts(Facts::for_test()), None, probe)
+    };
+    let leaves = ["exec.device", "exec.kernel.weight_dtype", "exec.kernel.activation_dtype"];
+    let cases: [(&[&str], bool, [&str; 3], &str); 5] = [
+        (&[], false, ["cpu", "stored", "f32"], "no CUDA driver: libcuda.so is not on the library path"),
+        (&[], true, ["cuda", "bf16", "bf16"], "a CUDA driver, NVRTC and a GPU are there"),
+        (&["--page-size=24"], true, ["cpu", "stored", "f32"], "page_size is 24; supported"),
+        (&["--device=cpu"], true, ["cpu", "stored", "f32"], "--device"),
+        (&["--device=cuda"], true, ["cuda", "bf16", "bf16"], "--device"),
+    ];
+    for (flags, is_there, values, why) in cases {
+        let Opened { context, .. } = opened(flags, is_there).unwrap_or_else(|failure| panic!("{failure}"));
+        for (leaf, value) in leaves.iter().zip(values) {
+            assert_eq!(decided(&context, leaf).0.trim_matches('"'), value, "{flags:?}: {leaf}");
+        }
+        let (_, by) = decided(&context, "exec.device");
+        assert!(by.contains(why), "{flags:?}: {by}");
+    }
+    let refused = opened(&["--device=cuda"], false).err().map(|failure| failure.to_string());
+    assert!(refused.is_some_and(|refused| refused.contains("--device cuda: no CUDA driver")));
+    // What a device cannot do is refused before it is opened.
+    for (flags, why) in [
+        (&["--device=cuda", "--page-size=24"][..], "page_size is 24; supported: powers of two"),
+        (&["--device=cuda", "--weight-dtype=f32"], "weights are bf16 on CUDA"),
+        (&["--device=cuda", "--activation-dtype=f32"], "--activation-dtype f32 is not available"),
+        (&["--device=cpu", "--weight-dtype=bf16"], "--weight-dtype bf16 is not available on the CPU"),
+    ] {
+        let opened = opened(flags, true);
+        let Opened { context, checkpoint } = opened.unwrap_or_else(|failure| panic!("{failure}"));
+        let machine = Machine { isa: Isa::scalar(), memory: None };
+        let failure = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+        assert!(failure.as_ref().is_some_and(|failure| failure.contains(why)), "{flags:?}: {failure:?}");
+    }
+}
+
+#[test]
+fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/llama");
+    let opened = |flags: &[&str]| {
+        let argv = ["engine", "--model-path", model.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+        let opened = open_where(&Settings::loader().args(argv).facts(Facts::for_test()), None, |_| Ok(()));
+        opened.unwrap_or_else(|failure| panic!("{failure}"))
+    };
+    let common = "attention_backend says so";
+    let on_cuda = "the best for prompts on CUDA";
+    let cases = [
+        (
+            &["--device=cpu"][..],
+            [("cpu-paged", "the best for prompts on the CPU"), ("cpu-paged", "the best for single tokens on the CPU")],
+        ),
+        (&["--device=cuda"], [("cuda-paged", on_cuda), ("cuda-split-kv", "the best for single tokens on CUDA")]),
+        (
+            &["--device=cuda", "--enable-deterministic-inference"],
+            [("cuda-paged", on_cuda), ("cuda-paged", "not cuda-split-kv: it adds in another order")],
+        ),
+        (&["--device=cuda", "--attention-backend=cuda-paged"], [("cuda-paged", common), ("cuda-paged", common)]),
+        (
+            &["--device=cuda", "--attention-backend=cuda-paged", "--decode-attention-backend=cuda-split-kv"],
+            [("cuda-paged", common), ("cuda-split-kv", "--decode-attention-backend")],
+        ),
+    ];
+    for (flags, kernels) in cases {
+        let context = opened(flags).context;
+        for (leaf, (kernel, why)) in ["prefill", "decode"].into_iter().zip(kernels) {
+            let (got, by) = decided(&context, &format!("exec.kernel.{leaf}_attention_backend"));
+            assert!(got.trim_matches('"') == kernel && by.contains(why), "{flags:?}, {leaf}: {got} {by}");
+        }
+    }
+    for (flags, why) in [
+        (
+            &["--device=cuda", "--attention-backend=cuda-split-kv"][..],
+            "--attention-backend cuda-split-kv: it takes one new token of each sequence; \
+             supported here for prompts: cuda-paged",
+        ),
+        (
+            &["--device=cuda", "--prefill-attention-backend=cpu-paged"],
+            "--prefill-attention-backend cpu-paged: it is a kernel of the CPU, where the model does not run; \
+             supported here for prompts: cuda-paged",
+        ),
+        (
+            &["--device=cuda", "--decode-attention-backend=cuda-split-kv", "--enable-deterministic-inference"],
+            "which --enable-deterministic-inference forbids; supported here for single tokens: cuda-paged",
+        ),
+        (
+            &["--device=cpu", "--decode-attention-backend=cuda-paged"],
+            "--decode-attention-backend cuda-paged: it is a kernel of CUDA, where the model does not run; \
+             supported here for single tokens: cpu-paged",
+        ),
+    ] {
+        let Opened { context, checkpoint } = opened(flags);
+        let machine = Machine { isa: Isa::scalar(), memory: None };
+        let failure = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+        assert!(failure.as_ref().is_some_and(|failure| failure.contains(why)), "{flags:?}: {failure:?}");
+    }
+}
+
+#[test]
+fn what_an_operator_has_set_is_not_decided_by_the_model() {
+    let flags = ["--context-length=64", "--weight-dtype=f32", "--activation-dtype=f32", "--output-head=tied"];
+    let engine = Engine::new("llama", &flags);
+    for flag in flags {
+        let (name, value) = flag.split_once('=').expect("a flag");
+        let leaf = match name {
+            "--context-length" => "model.context_length".to_owned(),
+            "--output-head" => "model.output_head".to_owned(),
+            other => format!("exec.kernel.{}", other.trim_start_matches('-').replace('-', "_")),
+        };
+        let (got, by) = decided(&engine.context, &leaf);
+        assert!(got.trim_matches('"') == value && by.contains(name), "{leaf}: {got} {by}");
+    }
+    let built = engine.runner.lock().expect("no test has failed").built();
+    assert_eq!((built.context_length, built.weight_bytes), (64, 4 * built.parameters));
+    // The head of its own, which this model has, is left out.
+    let own = Engine::new("llama", &[]).runner.lock().expect("no test has failed").built();
+    assert_eq!(own.parameters - built.parameters, 512 * 64);
+
+    let failure = |model: &str, flags: &[&str]| {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
+        let argv = ["engine", "--model-path", model.to_str().expect("text")].into_iter().chain(flags.iter().copied());
+        let opened = open(&Settings::loader().args(argv).facts(Facts::for_test()), None);
+        let Opened { context, checkpoint } = opened.unwrap_or_else(|failure| panic!("{failure}"));
+        let machine = Machine { isa: Isa::scalar(), memory: None };
+        build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string()).unwrap_or_default()
+    };
+    let cases: [(&str, &[&str], &str); 4] = [
+        ("llama_tied", &["--output-head=own"], "`lm_head.weight` is missing"),
+        ("llama", &["--load-format=dummy", "--weight-dtype=stored"], "stored nowhere, use auto or f32"),
+        ("llama", &["--context-length=9000"], "context length 9000 is not within 1..=2048"),
+        ("llama", &["--activation-dtype=int8"], "--activation-dtype int8 is not available"),
+    ];
+    for (model, flags, message) in cases {
+        let failure = failure(model, flags);
+        assert!(failure.contains(message), "{flags:?}: {failure}");
+    }
+}
+
+#[test]
+fn weights_kept_in_either_form_give_the_same_bits() {
+    for model in ["llama_tied", "mixtral"] {
+        let logits = |flags: &[&str]| -> Vec<u32> {
+            let engine = Engine::new(model, flags);
+            let mut runner = engine.runner.lock().expect("no test has failed");
+            let mut sequence = runner.start();
+            let ids: Vec<u32> = (1..40).collect();
+            let logits = runner.extend(&mut sequence, &ids, engine::runner::Logits::All).expect("there is room");
+            runner.release(sequence).expect("it held its pages");
+            logits.into_iter().map(f32::to_bits).collect()
+        };
+        assert!(logits(&["--weight-dtype=f32"]) == logits(&[]), "{model}");
+    }
+}
+
+/// The first fault of the change that was taken back: settings that were published without the decisions of the model, and
+/// a runner built from them all the same.
+#[test]
+fn nothing_is_built_from_settings_that_the_model_has_not_decided() {
+    let engine = Engine::new("llama", &[]);
+    let set = [
+        ("exec.device", "--device=cpu"),
+        ("model.context_length", "--context-length=8"),
+        ("exec.kernel.weight_dtype", "--weight-dtype=stored"),
+        ("exec.kernel.activation_dtype", "--activation-dtype=f32"),
+        ("exec.kernel.prefill_attention_backend", "--prefill-attention-backend=cpu-paged"),
+        ("exec.kernel.decode_attention_backend", "--decode-attention-backend=cpu-paged"),
+    ];
+    for (leaf, _) in set {
+        let others = set.iter().filter(|(other, _)| *other != leaf).map(|(_, flag)| *flag);
+        let loader = Settings::loader().args(["engine"].into_iter().chain(others)).facts(Facts::for_test());
+        let context = loader.load().expect("valid settings");
+        let machine = Machine { isa: Isa::scalar(), memory: None };
+        let failure = build_runner(&context.view(), &engine.checkpoint, machine).err();
+        let Some(Failure::Run(message)) = failure else { panic!("{leaf} was not missed") };
+        assert_eq!(message, format!("{leaf} is left to the model, and no model has been opened for these settings"));
+    }
+}
+
+#[test]
+fn each_role_sees_its_own_settings() {
+    let context = Settings::for_test(|set| {
+        set.schedule().max_total_tokens(Some(33));
+        set.schedule().page_size(16);
+        set.sampling().temperature(0.5);
+    });
+    assert_eq!(context.view::<RunnerRole>().pin().schedule().pool_pages(), Some(3));
+    assert!(context.view::<SamplerRole>().pin().sampling().temperature() == 0.5);
+}
