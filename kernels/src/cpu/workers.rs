@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
@@ -11,12 +10,9 @@ use super::Isa;
 
 /// A pool of threads together with the instruction set they use.
 ///
-/// Each engine owns one; two pools in one process do not share threads. Callers who share one take turns.
+/// Each engine owns one; two pools in one process do not share threads.
 pub struct Workers {
     pool: rayon::ThreadPool,
-    /// Whose work the threads do. A thread that waits for a part of one work could otherwise begin to wait for another work,
-    /// which waits for that part.
-    turn: Mutex<()>,
     isa: Isa,
 }
 
@@ -40,7 +36,8 @@ impl Drop for SetOnDrop<'_> {
 /// Takes part in the work of the pool, as the thread `own`, until it is done or there has been nothing to do for long.
 ///
 /// The thread that runs the work can come here too, while it waits for a part of it; that one must go back. So must in the end
-/// every thread, done or not: it may have come here in the middle of a part that it took before, and the work waits for that.
+/// every thread, done or not: it may have come here in the middle of a part that it took before, of this work or of another
+/// caller's, and one of them waits for that.
 fn await_work(own: usize, runner: &AtomicUsize, is_done: &AtomicBool) {
     /// Questions without an answer after which others may have the processor: some microseconds.
     const PATIENCE: u32 = 256;
@@ -73,7 +70,7 @@ impl Workers {
             .thread_name(|index| format!("kernel-{index}"))
             .build()
             .map_err(|source| WorkersError { threads, source })?;
-        Ok(Self { pool, turn: Mutex::new(()), isa })
+        Ok(Self { pool, isa })
     }
 
     /// The number of threads.
@@ -90,15 +87,7 @@ impl Workers {
 
     /// Runs `work` on one of the threads; the operations inside then start without a hand-over.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        let _turn = self.turn();
         self.pool.install(work)
-    }
-
-    /// Waits until no other caller's work is under way. Work that is under way goes on: it has its turn.
-    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        let is_outside = self.pool.current_thread_index().is_none();
-        // There is nothing behind it that a panic could leave half done.
-        is_outside.then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// As [`Workers::run`], and the other threads stay awake for the operations inside until `work` is done.
@@ -110,7 +99,6 @@ impl Workers {
             return self.run(work);
         }
         let (is_done, runner) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
-        let _turn = self.turn();
         self.pool.in_place_scope(|scope| {
             scope.spawn_broadcast(|_, context| await_work(context.index(), &runner, &is_done));
             let _done = SetOnDrop(&is_done);
