@@ -6,7 +6,7 @@ use kernels::cpu::Workers;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::model::{Decoder, ModelConfig, Naming, WeightPlan};
+use crate::model::{Decoder, ModelConfig, Naming, WeightPlan, hub_json};
 use crate::text::{ChatTemplate, Tokenizer};
 use crate::weights::{Weights, gguf, safetensors};
 
@@ -94,8 +94,8 @@ impl Checkpoint {
             return Err(Error::damaged(path, kinds));
         }
         let text = std::fs::read_to_string(&config_path).map_err(Error::io(&config_path))?;
-        let config = ModelConfig::from_hub_json(&config_path, &text)?;
-        let raw = parse(&config_path, &text)?;
+        let raw = hub_json(&config_path, &text)?;
+        let config = ModelConfig::from_hub(&config_path, raw.clone())?;
         let generation = optional_json(&path.join("generation_config.json"))?;
         let special = |key: &str| -> Result<Vec<u32>> {
             let sources = [generation.as_ref(), Some(&raw)].into_iter().flatten();

@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::model::ModelConfig;
 use serde_json::{Value, json};
 use support::models;
@@ -212,4 +213,24 @@ fn a_key_that_is_left_out_means_what_the_other_implementation_means_or_is_missed
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn tokens_that_begin_and_end_a_text_are_those_of_the_other_implementation_where_they_are_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let opened = |config: &Value| {
+        std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+        let checkpoint = Checkpoint::open(folder.path(), LoadFormat::Dummy).unwrap_or_else(|error| panic!("{error}"));
+        (checkpoint.begin_token_id(), checkpoint.stop_token_ids().to_vec())
+    };
+    for (architecture, known) in fields() {
+        let id = |key: &str| known["left_out"][key].as_u64().map(|id| u32::try_from(id).expect("an id"));
+        let mut config = model(&architecture);
+        assert_eq!(opened(&config), (id("bos_token_id"), id("eos_token_id").into_iter().collect()), "{architecture}");
+        // What is written counts, and it may be that there is none.
+        (config["bos_token_id"], config["eos_token_id"]) = (json!(7), json!([8, 9]));
+        assert_eq!(opened(&config), (Some(7), vec![8, 9]), "{architecture}");
+        (config["bos_token_id"], config["eos_token_id"]) = (json!(null), json!(null));
+        assert_eq!(opened(&config), (None, vec![]), "{architecture}");
+    }
 }

@@ -48,14 +48,13 @@ struct HubConfig {
 impl ModelConfig {
     /// Reads the text of a `config.json`; `path` is what messages call it.
     pub fn from_hub_json(path: &Path, text: &str) -> Result<Self> {
+        Self::from_hub(path, hub_json(path, text)?)
+    }
+
+    /// Reads what [`hub_json`] gives.
+    pub(crate) fn from_hub(path: &Path, value: Value) -> Result<Self> {
         let damaged = |e: serde_json::Error| Error::damaged(path, e.to_string());
-        let mut value: Value = serde_json::from_str(text).map_err(damaged)?;
         let family = family(path, &value)?;
-        for &(key, number) in family.left_out {
-            if value.get(key).is_none() {
-                value[key] = number.into();
-            }
-        }
         refuse_what_changes_the_result(path, family, &value)?;
         let hub: HubConfig = serde_json::from_value(value).map_err(damaged)?;
         check_layer_count(path, hub.num_hidden_layers)?;
@@ -97,6 +96,17 @@ impl ModelConfig {
         }
         .checked(path)
     }
+}
+
+/// The text of a `config.json` as a value, with what its architecture means by leaving out keys.
+pub(crate) fn hub_json(path: &Path, text: &str) -> Result<Value> {
+    let mut value: Value = serde_json::from_str(text).map_err(|e| Error::damaged(path, e.to_string()))?;
+    for &(key, number) in family(path, &value)?.left_out {
+        if value.get(key).is_none() {
+            value[key] = number.into();
+        }
+    }
+    Ok(value)
 }
 
 fn family(path: &Path, value: &Value) -> Result<&'static Family> {

@@ -21,6 +21,7 @@ pub use attention::{
     AttentionBackend, AttentionBackends, AttentionNeeds, Phase, check as check_attention, choose as choose_attention,
 };
 pub use config::{Experts, ModelConfig};
+pub(crate) use config_hub::hub_json;
 pub use cuda::{CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, Routed, RouterHook};
 pub use decoder::{Batch, Decoder};
 pub use plan::{Progress, WeightForm, WeightPlan};
