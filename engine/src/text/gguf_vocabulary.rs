@@ -6,7 +6,7 @@ use super::{byte_level_styles, sentencepiece};
 use crate::error::{Error, Result};
 use crate::weights::gguf::Metadata;
 
-/// Whether a space is put in front of a text.
+/// Whether a space is put in front of a text; a vocabulary of scored pieces that does not say has one.
 const SPACE_IN_FRONT: &str = "tokenizer.ggml.add_space_prefix";
 
 /// The token type of a part of a text.
@@ -111,16 +111,21 @@ fn scored_pieces(metadata: &Metadata, tokens: &[&str], types: &[i64]) -> Result<
     let unknown = metadata.optional_usize("tokenizer.ggml.unknown_token_id")?;
     let pieces = tokens.iter().zip(&scores).zip(types).filter(|(_, kind)| **kind == NORMAL);
     let pieces: Vec<_> = pieces.map(|((&token, &score), _)| (token, score)).collect();
-    let has_space_in_front = metadata.optional_bool(SPACE_IN_FRONT)?.unwrap_or(true);
     Ok(json!({
-        "normalizer": sentencepiece::normalizer(has_space_in_front),
+        "normalizer": sentencepiece::normalizer(has_space_in_front(metadata)?),
         "pre_tokenizer": null,
-        "decoder": sentencepiece::decoder(has_space_in_front),
+        "decoder": sentencepiece::decoder(),
         "model": {
             "type": "BPE", "unk_token": unknown.map(|id| tokens[id]), "fuse_unk": true, "byte_fallback": true,
             "ignore_merges": false, "merges": sentencepiece::merges(&pieces),
         },
     }))
+}
+
+/// Whether texts have a space put in front, which goes when they are put together again.
+pub(super) fn has_space_in_front(metadata: &Metadata) -> Result<bool> {
+    let is_scored = metadata.text("tokenizer.ggml.model")? == "llama";
+    Ok(is_scored && metadata.optional_bool(SPACE_IN_FRONT)?.unwrap_or(true))
 }
 
 /// What is put around every text: a beginning-of-text token where the file asks for one.

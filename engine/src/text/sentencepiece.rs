@@ -38,23 +38,40 @@ pub(super) fn normalizer(has_space_in_front: bool) -> Value {
     json!({"type": "Sequence", "normalizers": steps})
 }
 
-/// How a text is put together again.
-pub(super) fn decoder(has_space_in_front: bool) -> Value {
-    let strip = has_space_in_front.then(|| json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
-    let steps: Vec<_> = [
-        json!({"type": "Replace", "pattern": {"String": SPACE}, "content": " "}),
-        json!({"type": "ByteFallback"}),
-        json!({"type": "Fuse"}),
-    ]
-    .into_iter()
-    .chain(strip)
-    .collect();
-    json!({"type": "Sequence", "decoders": steps})
+/// How a text is put together again, but for the space in front.
+pub(super) fn decoder() -> Value {
+    json!({"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+    ]})
+}
+
+/// Takes the space in front from the tokens of a text. Only a piece has it: a space that is written as a byte is text.
+///
+/// The tokenizer library has a step for this that comes after bytes have become text, and takes either.
+pub(super) fn without_space_in_front(tokens: &mut [String]) {
+    if let Some(first) = tokens.first_mut()
+        && let Some(rest) = first.strip_prefix(SPACE).or_else(|| first.strip_prefix(' '))
+    {
+        *first = rest.to_owned();
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::merges;
+    use super::{merges, without_space_in_front};
+
+    #[test]
+    fn one_space_goes_if_a_piece_begins_with_it() {
+        for (first, rest) in [("▁a", "a"), ("▁▁a", "▁a"), ("▁", ""), ("  ", " "), ("a▁", "a▁"), ("<0x20>", "<0x20>")]
+        {
+            let mut tokens = [first.to_owned(), "▁b".to_owned()];
+            without_space_in_front(&mut tokens);
+            assert_eq!(tokens, [rest, "▁b"]);
+        }
+        without_space_in_front(&mut []);
+    }
 
     #[test]
     fn the_best_pieces_are_merged_first() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokenizers::Decoder;
 
 use super::byte_atoms::InventedAtoms;
-use super::{byte_fallback, gguf_vocabulary};
+use super::{byte_fallback, gguf_vocabulary, sentencepiece};
 use crate::error::{Error, Result};
 use crate::weights::gguf::Metadata;
 
@@ -16,6 +16,8 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     invented: InventedAtoms,
     falls_back_to_bytes: bool,
+    /// Whether a space is put in front of a text that is no part of it. A `tokenizer.json` says with its steps what becomes of one.
+    has_space_in_front: bool,
 }
 
 /// Whether text may stand for special tokens, and whether the tokenizer adds its own.
@@ -37,7 +39,9 @@ impl Tokenizer {
     /// Builds the vocabulary kept inside a GGUF file.
     pub fn from_gguf(metadata: &Metadata) -> Result<Self> {
         let json = gguf_vocabulary::tokenizer_json(metadata)?;
-        Self::from_json(&json).map_err(|problem| Error::damaged(metadata.path(), problem))
+        let has_space_in_front = gguf_vocabulary::has_space_in_front(metadata)?;
+        let tokenizer = Self::from_json(&json).map_err(|problem| Error::damaged(metadata.path(), problem))?;
+        Ok(Self { has_space_in_front, ..tokenizer })
     }
 
     fn from_json(json: &str) -> std::result::Result<Self, String> {
@@ -47,7 +51,7 @@ impl Tokenizer {
         let mut inner: tokenizers::Tokenizer = serde_json::from_value(document).map_err(|e| e.to_string())?;
         // A file may ask for both; here the length of a text is the caller's matter.
         inner.with_padding(None).with_truncation(None).map_err(|e| e.to_string())?;
-        Ok(Self { inner, invented, falls_back_to_bytes })
+        Ok(Self { inner, invented, falls_back_to_bytes, has_space_in_front: false })
     }
 
     /// The tokens of `text`. Special tokens spelled out in it are recognised.
@@ -85,7 +89,11 @@ impl Tokenizer {
             Some(decoder) => {
                 let added = self.inner.get_added_vocabulary();
                 let tokens = ids.iter().filter_map(|&id| self.inner.id_to_token(id));
-                let tokens = tokens.filter(|token| !skips_special || !added.is_special_token(token)).collect();
+                let mut tokens: Vec<_> =
+                    tokens.filter(|token| !skips_special || !added.is_special_token(token)).collect();
+                if self.has_space_in_front {
+                    sentencepiece::without_space_in_front(&mut tokens);
+                }
                 decoder.decode(byte_fallback::separated(tokens))
             }
         };

@@ -128,9 +128,11 @@ def write(name, processor, has_space_in_front):
             some = dice.choice("é“狐🙂").encode()
             ids += dice.choice([dice.choices(raw, k=dice.randint(1, 5)), [raw[byte] for byte in some]])
             ids += dice.choice([[], [raw[byte] for byte in some[:-1]], dice.choices(others, k=2)])
-        # A space that is the first byte of a text goes in the engine, as in decoders of `tokenizer.json`. No text has one.
-        if ids[0] != raw[ord(" ")]:
-            cases.append({"text": None, "ids": ids, "decoded": processor.decode(ids)})
+        cases.append({"text": None, "ids": ids, "decoded": processor.decode(ids)})
+    # A space in front that is a piece is none of the text; one that is a byte is.
+    space, byte = processor.piece_to_id("▁"), raw[ord(" ")]
+    for ids in [[byte], [byte, byte], [byte, space], [space, byte], [space], [space, space], [byte, *others[:2]]]:
+        cases.append({"text": None, "ids": ids, "decoded": processor.decode(ids)})
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     (HERE / f"{name}.json").write_text(f"[{lines}]\n")
 
