@@ -187,7 +187,7 @@ mod tests {
     use crate::hub_server::{Contents, HubServer, Trouble};
 
     fn hub(server: &HubServer) -> Hub {
-        Hub::new(&server.endpoint, None, Connection::default())
+        Hub::new(&server.endpoint, None, Connection { retries: 0, ..Connection::default() })
     }
 
     fn entries(folder: &Path) -> usize {

@@ -183,9 +183,9 @@ fn trouble(hub: &HubServer, trouble: Trouble) {
     hub.change(|contents| contents.trouble = [(WEIGHTS.to_owned(), trouble)].into());
 }
 
-/// What is said when a pull ends underway.
+/// What is said when a pull ends underway that is not tried again.
 fn ends(hub: &HubServer, cache: &Path, flags: &[&str]) -> String {
-    let output = engine(&[&["pull", NAME], flags].concat(), cache, Some(&hub.endpoint));
+    let output = engine(&[&["pull", NAME, "--hub-retries", "0"], flags].concat(), cache, Some(&hub.endpoint));
     let said = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(!cache.join("hub").exists(), "a part is under a final name");
@@ -235,6 +235,67 @@ fn a_pull_that_was_cut_short_goes_on_from_there() {
 }
 
 #[test]
+fn a_pull_that_is_cut_short_is_tried_again_and_says_so() {
+    let size = fs::metadata(models().join("llama").join(WEIGHTS)).expect("a file").len();
+    let pulls = |retries: &str, answers, trouble| {
+        let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+        hub.change(|contents| {
+            contents.trouble = [(WEIGHTS.to_owned(), trouble)].into();
+            contents.troubled_answers = answers;
+        });
+        let output = engine(&["pull", NAME, "--hub-retries", retries], cache.path(), Some(&hub.endpoint));
+        let questions = hub.questions().into_iter().filter(|asked| asked.target.ends_with(WEIGHTS));
+        let ranges: Vec<_> = questions.map(|asked| asked.header("range").map(str::to_owned)).collect();
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"), ranges)
+    };
+    let rest = |bytes: u64| Some(format!("bytes={bytes}-"));
+
+    let (code, said, ranges) = pulls("5", Some(1), Trouble::BreakOff(5000));
+    assert_eq!((code, ranges), (Some(0), vec![None, rest(5000)]), "{said}");
+    assert!(said.contains(&format!("breaks off after 5000 of {size} bytes")), "{said}");
+    assert!(said.trim_end().ends_with("; trying again in 0.5 s (1 of 5)"), "{said}");
+    // It gets further each time, so one try in a row is enough; the whole is several of these parts.
+    let part = usize::try_from(size / 4 + 1).expect("a small file");
+    let (code, said, ranges) = pulls("1", None, Trouble::BreakOff(part));
+    assert_eq!((code, ranges.len()), (Some(0), 4), "{said}");
+    assert_eq!(said.matches("trying again in 0.5 s (1 of 1)").count(), 3, "{said}");
+    // It gets no further, and is given up; what came is kept.
+    let (code, said, ranges) = pulls("2", None, Trouble::Status("503 Service Unavailable", ""));
+    assert_eq!((code, ranges.len()), (Some(1), 3), "{said}");
+    for part in
+        ["trying again in 0.5 s (1 of 2)\n", "trying again in 1 s (2 of 2)\n", "status 503; what has come is kept"]
+    {
+        assert_eq!(said.matches(part).count(), 1, "`{part}` in: {said}");
+    }
+    // A hub that asks for time gets it, and not if it is too long.
+    let (code, said, _) = pulls("2", Some(1), Trouble::Status("429 Too Many Requests", "retry-after: 1\r\n"));
+    assert!(code == Some(0) && said.contains("asks to wait 1 s; trying again in 1 s (1 of 2)"), "{said}");
+    let (code, said, ranges) = pulls("2", None, Trouble::Status("429 Too Many Requests", "retry-after: 61\r\n"));
+    assert!(code == Some(1) && ranges.len() == 1 && !said.contains("trying again"), "{said}");
+    // What is wrong and not broken off is not tried again.
+    let (code, said, ranges) = pulls("2", None, Trouble::Status("404 Not Found", ""));
+    assert!(code == Some(1) && ranges.len() == 1 && !said.contains("trying again"), "{said}");
+}
+
+#[test]
+fn a_hub_that_is_gone_after_its_list_is_asked_again_and_one_that_never_was_is_not() {
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    hub.change(|contents| {
+        contents.trouble = [(WEIGHTS.to_owned(), Trouble::Elsewhere("http://127.0.0.1:9/x".into()))].into();
+    });
+    let pull = |endpoint: &str| {
+        let output = engine(&["pull", NAME, "--hub-retries", "1"], cache.path(), Some(endpoint));
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let said = pull(&hub.endpoint);
+    assert_eq!(said.matches("trying again in 0.5 s (1 of 1)").count(), 1, "{said}");
+    let gone = HubServer::start(Contents::default()).endpoint.clone();
+    let said = pull(&gone);
+    assert!(!said.contains("trying again"), "{said}");
+}
+
+#[test]
 fn files_that_are_whole_are_not_fetched_again() {
     let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
     trouble(&hub, Trouble::BreakOff(5000));
@@ -267,7 +328,7 @@ fn a_hub_that_has_no_parts_or_other_ones_is_asked_for_the_whole() {
         ends(&hub, cache.path(), &[]);
         hub.questions();
         trouble(&hub, trouble_then.clone());
-        let output = engine(&["pull", NAME], cache.path(), Some(&hub.endpoint));
+        let output = engine(&["pull", NAME, "--hub-retries", "0"], cache.path(), Some(&hub.endpoint));
         let targets = hub.asked();
         let count = targets.iter().filter(|target| target.ends_with(WEIGHTS)).count();
         assert_eq!(count, asked, "{targets:?}");
@@ -451,7 +512,7 @@ fn a_hub_may_speak_tls_and_has_to_be_one_that_is_trusted() {
     assert!(said.contains("certificate") && said.contains("--hub-ca-file"), "{said}");
     let authority = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/authority.pem");
     let authority = authority.to_str().expect("text");
-    let flags = ["pull", NAME, "--hub-ca-file", authority];
+    let flags = ["pull", NAME, "--hub-retries", "0", "--hub-ca-file", authority];
     // Cut short, and gone on with.
     hub.change(|contents| contents.trouble = [(WEIGHTS.to_owned(), Trouble::BreakOff(5000))].into());
     let output = engine(&flags, cache.path(), Some(&hub.endpoint));

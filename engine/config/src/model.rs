@@ -47,6 +47,9 @@ pub struct Model {
     /// How long the hub may send nothing before a fetch ends.
     #[config(default = Duration::from_secs(30), range = Duration::from_millis(1)..=Duration::from_hours(1))]
     pub hub_stall_timeout: Duration,
+    /// How often a fetch that broke off is tried again without getting any further; after a short while, which doubles.
+    #[config(default = 5, range = 0..=100)]
+    pub hub_retries: u32,
     /// The branch, tag or commit of a model of the hub.
     #[config(default = "main")]
     pub revision: String,

@@ -26,8 +26,10 @@ pub struct Hub {
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// Asking again may help, and goes on from what has come.
-    Passing(String),
+    /// Asking again may help, and goes on from what has come; after so long, if the hub says.
+    Passing(String, Option<Duration>),
+    /// The same, and the hub did not hear the question.
+    Unheard(String),
     /// Asking again does not help.
     Lasting(String),
 }
@@ -103,6 +105,11 @@ impl Hub {
         }
     }
 
+    /// How often a fetch is tried again without getting any further.
+    pub(super) fn retries(&self) -> u32 {
+        self.connection.retries
+    }
+
     /// Its address.
     #[must_use]
     pub fn endpoint(&self) -> &str {
@@ -117,7 +124,7 @@ impl Hub {
             return Err(problem);
         }
         let text = response.body_mut().with_config().limit(LONGEST_LISTING).read_to_string();
-        let text = text.map_err(|error| Problem::Passing(format!("{url}: {}", self.explained(&error))))?;
+        let text = text.map_err(|error| Problem::passing(format!("{url}: {}", self.explained(&error))))?;
         serde_json::from_str(&text).map_err(|error| Problem::Lasting(format!("{url} is no list of files: {error}")))
     }
 
@@ -180,7 +187,7 @@ impl Hub {
         request.call().map_err(|error| {
             let said = format!("{url}: {}", self.explained(&error));
             match error {
-                ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::HostNotFound => Problem::Passing(said),
+                ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::HostNotFound => Problem::Unheard(said),
                 _ => Problem::Lasting(said),
             }
         })
@@ -188,27 +195,32 @@ impl Hub {
 
     /// What an answer other than 200 says.
     fn refusal(&self, url: &str, response: &Response<Body>) -> Option<Problem> {
-        let (said, is_passing) = match response.status().as_u16() {
+        let said = match response.status().as_u16() {
             200 => return None,
             status @ (401 | 403) => {
                 let token =
                     if self.token.is_some() { "the token given does not open it" } else { "it may need --hub-token" };
-                (format!("the hub refuses it (status {status}): there is no such model, or {token}"), false)
+                format!("the hub refuses it (status {status}): there is no such model, or {token}")
             }
-            404 => ("the hub has no such model, revision or file (status 404)".to_owned(), false),
+            404 => "the hub has no such model, revision or file (status 404)".to_owned(),
             status => {
-                let wait = match header(response.headers(), "retry-after") {
+                let asked = header(response.headers(), "retry-after");
+                let wait = match asked {
                     Some(time) if time.bytes().all(|byte| byte.is_ascii_digit()) => {
                         format!(" and asks to wait {} s", shortened(time))
                     }
                     Some(time) => format!(" and asks to wait until {}", shortened(time)),
                     None => String::new(),
                 };
-                (format!("the hub answers with status {status}{wait}"), status == 429 || status >= 500)
+                let said = format!("{url}: the hub answers with status {status}{wait}");
+                return Some(if status == 429 || status >= 500 {
+                    Problem::Passing(said, asked.and_then(|time| time.parse().ok()).map(Duration::from_secs))
+                } else {
+                    Problem::Lasting(said)
+                });
             }
         };
-        let said = format!("{url}: {said}");
-        Some(if is_passing { Problem::Passing(said) } else { Problem::Lasting(said) })
+        Some(Problem::Lasting(format!("{url}: {said}")))
     }
 
     /// An error in the words of this program where the library has its own.
@@ -231,10 +243,15 @@ impl Hub {
 }
 
 impl Problem {
+    /// A problem that may have passed at any time.
+    pub(super) fn passing(text: String) -> Self {
+        Self::Passing(text, None)
+    }
+
     /// What is wrong.
     pub(crate) fn into_text(self) -> String {
         match self {
-            Self::Passing(text) | Self::Lasting(text) => text,
+            Self::Passing(text, _) | Self::Unheard(text) | Self::Lasting(text) => text,
         }
     }
 }

@@ -29,11 +29,14 @@ pub struct Connection {
     pub ca_file: Option<PathBuf>,
     /// How long nothing may come.
     pub stall_timeout: Duration,
+    /// How often a fetch that broke off is tried again without getting any further.
+    pub retries: u32,
 }
 
 impl Default for Connection {
     fn default() -> Self {
-        Self { proxy: None, no_proxy: Vec::new(), ca_file: None, stall_timeout: Duration::from_secs(30) }
+        let stall_timeout = Duration::from_secs(30);
+        Self { proxy: None, no_proxy: Vec::new(), ca_file: None, stall_timeout, retries: 5 }
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::client::{Hub, ListedFile, Listing, Problem, escaped};
 use super::name::ModelName;
 use super::staging::Staging;
-use super::transfer::{Begin, Open, Wanted, open, transfer};
+use super::transfer::{Begin, Contact, Open, Wanted, open, transfer};
 use crate::error::{Error, Result};
 
 /// The file that says what was fetched; a folder that has it has everything in it.
@@ -66,8 +66,9 @@ pub fn cached(cache_dir: &Path, name: &ModelName, revision: &str) -> Option<(Pat
 /// Fetches a model into `cache_dir`, unless what is there is what the hub has.
 ///
 /// Progress is shown on standard error when that is a terminal. The model appears when all its files are there and every
-/// hash that the hub knows is right. What came before a connection broke off is kept apart, and the next fetch goes on
-/// from it; any other failure leaves nothing behind.
+/// hash that the hub knows is right. A connection that broke off is made again as often as [`Connection`](super::Connection)
+/// says, which is told on standard error in any case. What came before the last one is kept apart, and the next fetch goes
+/// on from it; any other failure leaves nothing behind.
 pub fn pull(hub: Option<&Hub>, cache_dir: &Path, name: &ModelName, revision: &str) -> Result<(PathBuf, Record)> {
     pull_with(hub, cache_dir, name, revision, &open)
         .map_err(|problem| Error::Pull(ways_out(&problem, cache_dir, name, revision)))
@@ -118,7 +119,9 @@ fn pull_with(
     for file in wanted {
         let (size, sha256) = (file.size, file.sha256());
         let asked = Wanted { repository: &name.repository, commit: &commit, name: &file.name, size, sha256 };
-        record.files.push(transfer(hub, &asked, &staging, open).map_err(|problem| settled(problem, &staging))?);
+        let file =
+            transfer(hub, &asked, &staging, open, Contact::Made).map_err(|problem| settled(problem, &staging))?;
+        record.files.push(file);
     }
     let staged = staging.files();
     let text = serde_json::to_string_pretty(&record).map_err(|error| error.to_string())?;
@@ -147,7 +150,9 @@ fn pull_with(
 /// Says what a user does about a problem, after forgetting what is of no use any more.
 fn settled(problem: Problem, staging: &Staging) -> String {
     match problem {
-        Problem::Passing(said) => format!("{said}; what has come is kept, and the same command goes on from there"),
+        Problem::Passing(said, _) | Problem::Unheard(said) => {
+            format!("{said}; what has come is kept, and the same command goes on from there")
+        }
         Problem::Lasting(said) => {
             // The problem counts; what cannot be removed is cleared by the next fetch.
             let _ = staging.clear();
@@ -208,7 +213,7 @@ pub(crate) fn pull_file(
     staging: &Staging,
 ) -> std::result::Result<PathBuf, String> {
     let wanted = Wanted { repository, commit: "main", name: file, size: None, sha256: None };
-    transfer(hub, &wanted, staging, &open).map_err(|problem| settled(problem, staging))?;
+    transfer(hub, &wanted, staging, &open, Contact::New).map_err(|problem| settled(problem, staging))?;
     Ok(staging.files().join(file))
 }
 

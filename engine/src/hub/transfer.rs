@@ -1,9 +1,11 @@
-//! One file from a hub, from where an earlier fetch was cut short.
+//! One file from a hub, from where an earlier fetch was cut short, and again when this one is.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
@@ -42,15 +44,62 @@ pub(super) fn open(path: &Path, begin: Begin) -> io::Result<Box<dyn Write>> {
     Ok(Box::new(file))
 }
 
-/// Fetches one file into the folder of whole files and checks it.
+/// Whether the hub has answered a question of this fetch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contact {
+    /// So a connection that does not come about is one that broke.
+    Made,
+    /// So it may be the wrong address, or there is no network, which no waiting helps.
+    New,
+}
+
+/// The longest time between two tries.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// Fetches one file into the folder of whole files and checks it. When it breaks off, it is tried again after a while, which doubles;
+/// that is told on standard error. Tries that brought more of the file than there ever was are not counted.
 ///
-/// When it breaks off, the beginning that has come stays where the next fetch finds it.
+/// When it is given up, the beginning that has come stays where the next fetch finds it.
 pub(super) fn transfer(
     hub: &Hub,
     wanted: &Wanted<'_>,
     staging: &Staging,
     open: Open<'_>,
+    mut contact: Contact,
 ) -> Result<PulledFile, Problem> {
+    let length = || fs::metadata(staging.parts().join(wanted.name)).map_or(0, |metadata| metadata.len());
+    let (mut tries, mut longest) = (0, length());
+    loop {
+        let problem = match attempt(hub, wanted, staging, open) {
+            Err(problem) => problem,
+            done => return done,
+        };
+        if length() > longest {
+            (tries, longest) = (0, length());
+        }
+        let wait = match &problem {
+            Problem::Passing(_, wait) => wait.unwrap_or_default().max(waits(tries)),
+            Problem::Unheard(_) if contact == Contact::Made => waits(tries),
+            Problem::Unheard(_) | Problem::Lasting(_) => return Err(problem),
+        };
+        if tries == hub.retries() || wait > LONGEST_WAIT {
+            return Err(problem);
+        }
+        (tries, contact) = (tries + 1, Contact::Made);
+        let (said, all) = (problem.into_text(), hub.retries());
+        // A fetch whose words nobody reads goes on.
+        let _ = writeln!(io::stderr(), "{said}; trying again in {} s ({tries} of {all})", wait.as_secs_f64());
+        thread::sleep(wait);
+    }
+}
+
+/// How long a try waits after so many others: half a second, then twice as long each time.
+fn waits(tries: u32) -> Duration {
+    Duration::from_millis(500).saturating_mul(1 << tries.min(6))
+}
+
+/// Fetches one file as far as it comes.
+fn attempt(hub: &Hub, wanted: &Wanted<'_>, staging: &Staging, open: Open<'_>) -> Result<PulledFile, Problem> {
     let name = wanted.name;
     let whole = staging.files().join(name);
     if let Ok((bytes, hasher)) = hash(&whole) {
@@ -171,7 +220,7 @@ impl Part {
                 Err(error) => {
                     out.flush().map_err(cannot)?;
                     let of = total.map_or_else(String::new, |total| format!(" of {total}"));
-                    return Err(Problem::Passing(format!(
+                    return Err(Problem::passing(format!(
                         "{} breaks off after {}{of} bytes: {}",
                         download.url,
                         self.bytes,

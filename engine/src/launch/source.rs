@@ -28,6 +28,7 @@ impl Source {
             no_proxy: settings.hub_no_proxy().to_vec(),
             ca_file: settings.hub_ca_file().map(Path::to_owned),
             stall_timeout: settings.hub_stall_timeout(),
+            retries: settings.hub_retries(),
         };
         Self {
             model_path: settings.model_path().map(Path::to_owned),

@@ -22,6 +22,8 @@ pub(crate) struct Contents {
     pub(crate) files: BTreeMap<String, (Vec<u8>, Option<String>)>,
     /// What happens to whoever asks for a file.
     pub(crate) trouble: BTreeMap<String, Trouble>,
+    /// How many more answers there is trouble for; no end to it unless said.
+    pub(crate) troubled_answers: Option<usize>,
     /// What its list says of the size of every file, whatever it is.
     pub(crate) listed_size: Option<usize>,
     /// Whether answers have a name for the content, by which a rest of another content is told.
@@ -110,9 +112,9 @@ impl HubServer {
                     if !matches!(stream.peek(&mut first), Ok(1)) {
                         break;
                     }
-                    let contents = contents.lock().expect("no test has failed").clone();
+                    let now = contents.lock().expect("no test has failed").clone();
                     if let Some(stream) = talk(stream) {
-                        answer(stream, &contents, &asked);
+                        answer(stream, &now, &contents, &asked);
                     }
                 }
             })
@@ -149,11 +151,18 @@ trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
 /// Answers the question of a connection, if there is one.
-fn answer(stream: Box<dyn Stream>, contents: &Contents, asked: &Mutex<Vec<Asked>>) {
+fn answer(stream: Box<dyn Stream>, now: &Contents, contents: &Mutex<Contents>, asked: &Mutex<Vec<Asked>>) {
     let mut stream = BufReader::new(stream);
     let Some(question) = question(&mut stream) else { return };
     asked.lock().expect("no test has failed").push(question.clone());
-    let mut reply = reply(&question, contents);
+    let mut reply = reply(&question, now);
+    if now.trouble.keys().any(|name| question.target.ends_with(name)) {
+        let mut contents = contents.lock().expect("no test has failed");
+        contents.troubled_answers = contents.troubled_answers.map(|left| left.saturating_sub(1));
+        if contents.troubled_answers == Some(0) {
+            contents.trouble.clear();
+        }
+    }
     if !reply.head.contains("content-length") {
         reply.says_length(reply.body.len());
     }
