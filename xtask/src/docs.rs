@@ -68,7 +68,7 @@ fn how(text: &str) -> Check<'_> {
     let bare = text.split(" #").next().unwrap_or(text);
     let words: Vec<_> = bare.split_whitespace().collect();
     match words.as_slice() {
-        ["cargo", "xtask", task @ ("test" | "size" | "budget" | "cold-build"), arguments @ ..] => {
+        ["cargo", "xtask", task @ ("test" | "size" | "budget" | "cold-build" | "kernel-mutants"), arguments @ ..] => {
             Check::Task(task, arguments.to_vec())
         }
         ["cargo", "test" | "bench", arguments @ ..] => Check::Names(arguments.to_vec()),

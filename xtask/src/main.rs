@@ -12,6 +12,7 @@ mod docs;
 mod environment;
 mod growth;
 mod invariants;
+mod kernel_mutants;
 mod licence;
 mod size;
 mod steps;
@@ -33,6 +34,11 @@ const TASKS: &[Task] = &[
         name: "cuda-tools",
         about: "fetch the CUDA run-time compiler into target/cuda-tools",
         run: |arguments| without(arguments, cuda_tools::run),
+    },
+    Task {
+        name: "kernel-mutants",
+        about: "break the CUDA kernels in every place, one at a time; files of kernels/cu select",
+        run: kernel_mutants::run,
     },
     Task {
         name: "docs",
@@ -81,7 +87,7 @@ fn without(arguments: &[String], run: fn() -> Outcome) -> Outcome {
 fn usage() -> ExitCode {
     eprintln!("usage: cargo xtask <task>\n\ntasks:");
     for task in TASKS {
-        eprintln!("  {:<12} {}", task.name, task.about);
+        eprintln!("  {:<14} {}", task.name, task.about);
     }
     ExitCode::FAILURE
 }

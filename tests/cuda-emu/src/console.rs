@@ -10,6 +10,10 @@ pub(crate) struct Console {
     pub(crate) report: String,
     /// Kernels that run from now on run their warps in an order that follows from this.
     pub(crate) schedule: Option<u64>,
+    /// Instructions after which a kernel is taken for an endless loop, if that was set.
+    pub(crate) budget: Option<u64>,
+    /// What tells the code of the modules loaded so far from other code.
+    pub(crate) code: u64,
     /// What the last kernel that succeeded did.
     pub(crate) stats: Option<Stats>,
     /// In which order deferred work is done. Without one, work is done when it is submitted.
@@ -18,7 +22,7 @@ pub(crate) struct Console {
 
 impl Console {
     pub(crate) const fn new() -> Self {
-        Self { report: String::new(), schedule: None, stats: None, order: None }
+        Self { report: String::new(), schedule: None, budget: None, code: 0, stats: None, order: None }
     }
 
     /// Keeps the account of a failure, and shows it: a test's output then has it without asking.

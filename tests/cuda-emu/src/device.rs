@@ -100,7 +100,8 @@ impl Context {
 
     fn run_kernel(&mut self, console: &mut Console, function: usize, config: &LaunchConfig, parameters: &[u8]) {
         let schedule = console.schedule.map_or(Schedule::InOrder, Schedule::Random);
-        let options = Options { schedule, ..Options::default() };
+        let defaults = Options::default();
+        let options = Options { schedule, budget: console.budget.unwrap_or(defaults.budget), ..defaults };
         let Ok((function, module, memory)) = self.function_and_memory(function) else {
             console.report("a kernel of a module that has been unloaded".to_owned());
             return self.fail(Code::LAUNCH_FAILED);

@@ -63,6 +63,41 @@ impl Emulator {
         defer.expect("the emulator defers work")(seed);
     }
 
+    /// Takes a kernel for an endless loop after that many instructions of its warps.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn set_budget(&self, instructions: u64) {
+        type Set = extern "C" fn(u64);
+        // SAFETY: that is the function's type.
+        let set = unsafe { self.0.get::<Set>("cuda_emu_set_budget") };
+        set.expect("the emulator takes a budget")(instructions);
+    }
+
+    /// A number that is another one where the instructions of the modules loaded since
+    /// [`forget_code`](Self::forget_code) are others.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    #[must_use]
+    pub fn code(&self) -> u64 {
+        self.count("cuda_emu_code")
+    }
+
+    /// Forgets which modules were loaded.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn forget_code(&self) {
+        type Forget = extern "C" fn();
+        // SAFETY: that is the function's type.
+        let forget = unsafe { self.0.get::<Forget>("cuda_emu_forget_code") };
+        forget.expect("the emulator forgets")();
+    }
+
     /// Passes over shared memory that bank conflicts cost the last kernel.
     ///
     /// # Panics

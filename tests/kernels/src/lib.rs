@@ -7,9 +7,11 @@ use kernels::cuda::{CudaDevice, CudaOptions};
 
 pub mod cases;
 mod emulator;
+pub mod mutants;
 pub mod mutation;
 pub mod operation_cases;
 pub mod product_cases;
+pub mod subjects;
 
 pub use emulator::Emulator;
 
@@ -45,11 +47,12 @@ pub fn compiler_folder() -> PathBuf {
     folder
 }
 
-/// The driver library, which cargo builds into the folder of the test binary.
+/// The driver library, which cargo builds into the folder of tests, below that of programs.
 fn emulator_path() -> PathBuf {
     let binary = std::env::current_exe().expect("a running test has a path");
     let folder = binary.parent().expect("a file is in a folder");
-    let library = folder.join("libcuda_emu.so");
+    let below = folder.join("deps");
+    let library = if below.exists() { below } else { folder.to_owned() }.join("libcuda_emu.so");
     assert!(library.exists(), "{} is not there: run `cargo build -p cuda-emu`", library.display());
     library
 }

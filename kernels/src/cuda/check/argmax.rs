@@ -20,6 +20,9 @@ pub struct ArgmaxProblem {
     logits: Vec<f32>,
 }
 
+/// The last thread of a block takes the first of these tokens, and the first thread the second.
+const NEIGHBOURS: [usize; 2] = [511, 512];
+
 impl ArgmaxProblem {
     /// `rows` rows of `vocabulary` logits in `format`, `padding` more between them.
     #[must_use]
@@ -33,16 +36,23 @@ impl ArgmaxProblem {
             let mut places = [noise.below(vocabulary), noise.below(vocabulary)];
             places.sort_unstable();
             match index % 7 {
+                // Neighbours that different warps look at are as likely as any.
+                1 if vocabulary > NEIGHBOURS[1] => NEIGHBOURS.iter().for_each(|&place| row[place] = 40.0),
                 1 => places.iter().for_each(|&place| row[place] = 40.0),
-                2 => row[..vocabulary - 1].fill(f32::NEG_INFINITY),
+                2 => {
+                    row.fill(f32::NEG_INFINITY);
+                    row[vocabulary - 1] = if index % 2 == 0 { f32::MIN } else { -3.0 };
+                }
                 3 => {
                     change(row, |logit| -1.0 - logit.abs());
                     row[places[1]] = 0.0;
                     row[places[0]] = -0.0;
                 }
                 4 => row.fill(f32::NEG_INFINITY),
-                5 => row[places[0]] = f32::NAN,
+                // Of either sign.
+                5 => row[places[0]] = if index % 2 == 0 { -f32::NAN } else { f32::NAN },
                 6 => row[places[0]] = f32::INFINITY,
+                0 if index > 0 => row[places[0]] = f32::MAX,
                 _ => {}
             }
         }

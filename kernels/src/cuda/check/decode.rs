@@ -51,6 +51,13 @@ impl DecodeProblem {
         fewer
     }
 
+    /// The same problem with scores `factor` times as far from each other.
+    #[must_use]
+    pub fn spread(mut self, factor: f32) -> Self {
+        self.scale *= factor;
+        self
+    }
+
     /// The solution in double precision.
     #[must_use]
     pub fn reference(&self) -> AttentionResult {

@@ -7,8 +7,8 @@ use crate::cuda::device::CudaDevice;
 use crate::cuda::error::CudaError;
 use crate::cuda::grouped_gemm::{GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};
 
-/// A batch of rows sent to experts. Weights of experts without rows are NaN, and the grouping ends with a block that is
-/// not in use and would fail if it were.
+/// A batch of rows sent to experts. Weights of experts without rows are NaN, and padding is any number that is no row.
+/// With foreign rows, the grouping ends with a block that is not in use and would fail if it were.
 #[derive(Debug, Clone)]
 pub struct GroupedGemmProblem {
     shape: GroupedGemmShape,
@@ -16,6 +16,8 @@ pub struct GroupedGemmProblem {
     input: Vec<u16>,
     weights: Vec<u16>,
     groups: RowGroups,
+    /// Entries of the sorted rows that are in use.
+    in_use: usize,
 }
 
 /// A solution.
@@ -44,13 +46,15 @@ impl GroupedGemmProblem {
                 Some(_) => noise.normal_bf16(matrix),
             })
             .collect();
-        Ok(Self {
-            groups: RowGroups::new(&expert_of_row, shape.experts, shape.block_rows)?,
-            shape,
-            expert_of_row,
-            input,
-            weights,
-        })
+        let mut groups = RowGroups::new(&expert_of_row, shape.experts, shape.block_rows)?;
+        let padding = groups.sorted_rows.iter_mut().filter(|row| **row == i32::MAX);
+        padding.zip([total as i32, -1, i32::MAX].iter().cycle()).for_each(|(row, number)| *row = *number);
+        let in_use = groups.sorted_rows.len();
+        if foreign > 0 {
+            groups.sorted_rows.extend(std::iter::repeat_n(0, shape.block_rows));
+            groups.block_expert.push(i32::MAX);
+        }
+        Ok(Self { shape, expert_of_row, input, weights, groups, in_use })
     }
 
     /// The solution in double precision.
@@ -90,23 +94,19 @@ impl GroupedGemmProblem {
     /// Solves the problem with the kernel.
     pub fn run(&self, device: &CudaDevice, kernel: &GroupedGemm) -> Result<GroupedGemmResult, CudaError> {
         let rows = self.expert_of_row.len();
-        let RowGroups { mut sorted_rows, mut block_expert } = self.groups.clone();
-        let used = [sorted_rows.len() as i32];
-        sorted_rows.extend(std::iter::repeat_n(0, self.shape.block_rows));
-        block_expert.push(i32::MAX);
         let input = device.upload(&self.input)?;
         let weights = device.upload(&self.weights)?;
-        let sorted_rows = device.upload(&sorted_rows)?;
-        let block_expert = device.upload(&block_expert)?;
-        let used_rows = device.upload(&used)?;
+        let sorted_rows = device.upload(&self.groups.sorted_rows)?;
+        let block_expert = device.upload(&self.groups.block_expert)?;
+        let used_rows = device.upload(&[self.in_use as i32])?;
         let mut output = Guarded::<u16>::new(device, rows * self.shape.columns)?;
         device.grouped_gemm(
             kernel,
             GroupedGemmArgs {
                 input: input.slice(..self.input.len()),
                 weights: weights.as_view(),
-                sorted_rows: sorted_rows.as_view(),
-                block_expert: block_expert.as_view(),
+                sorted_rows: sorted_rows.slice(..self.groups.sorted_rows.len()),
+                block_expert: block_expert.slice(..self.groups.block_expert.len()),
                 used_rows: used_rows.as_view(),
                 rows,
                 output: output.view_mut(),

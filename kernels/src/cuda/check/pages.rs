@@ -26,7 +26,7 @@ impl PageCopyProblem {
         noise.shuffle(&mut order);
         let mut pairs: Vec<[i32; 2]> = order.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
         let last = order.last().copied().unwrap_or(0);
-        pairs.extend([[-1, last], [last, -1], [pages as i32, last], [last, i32::MAX]]);
+        pairs.extend([[-1, last], [last, -1], [pages as i32, last], [last, pages as i32], [last, i32::MAX]]);
         let page_stride = page_length + gap;
         let pools = [(); 2].map(|()| noise.normal_bf16(pages * page_stride));
         Self { pages, page_length, page_stride, pairs, pools }

@@ -14,7 +14,7 @@ use crate::cuda::rope_kv_write::{
     HeadNorm, HeadNormWeights, RopeKvWrite, RopeKvWriteArgs, RopeKvWriteShape, rope_turns,
 };
 
-/// What a position is that marks padding.
+/// What a position is that marks padding; the first that the table does not have is another.
 const NO_POSITION: i32 = -1;
 
 /// A batch of tokens at random places of the pools. Padding tokens are NaN, and so is the pools' memory; of every five
@@ -71,6 +71,9 @@ impl RopeProblem {
         };
         let mut slots: Vec<i32> = (0..(pages * page_size) as i32).collect();
         noise.shuffle(&mut slots);
+        // The first token takes the last slot of all.
+        let last = slots.iter().position(|&slot| slot as usize + 1 == pages * page_size).unwrap_or(0);
+        slots.swap(0, last);
         slots.truncate(tokens);
         for (token, slot) in slots.iter_mut().enumerate() {
             match (positions[token], token % 5) {
@@ -79,6 +82,7 @@ impl RopeProblem {
                 _ => {}
             }
         }
+        let table_positions = positions.iter().flatten().max().map_or(0, |last| last + 1);
         let row = shape.row_length();
         let qkv = positions.iter().flat_map(|position| match position {
             Some(_) => noise.normal_bf16(row),
@@ -107,10 +111,18 @@ impl RopeProblem {
             format,
             epsilon: 1e-6,
             clip,
-            positions: positions.iter().map(|position| position.map_or(NO_POSITION, |p| p as i32)).collect(),
+            positions: positions
+                .iter()
+                .enumerate()
+                .map(|(token, position)| match position {
+                    Some(position) => *position as i32,
+                    None if token % 2 == 0 => NO_POSITION,
+                    None => table_positions as i32,
+                })
+                .collect(),
             frequencies: (0..head_dim / 2).map(|i| 1e4_f64.powf(-2.0 * i as f64 / head_dim as f64)).collect(),
             amplitude: if seed.is_multiple_of(3) { 1.25 } else { 1.0 },
-            table_positions: positions.iter().flatten().max().map_or(0, |last| last + 1),
+            table_positions,
             slots,
         }
     }
@@ -125,10 +137,15 @@ impl RopeProblem {
         fewer
     }
 
+    /// A token's position; nothing where it is padding.
+    fn position(&self, token: usize) -> Option<usize> {
+        usize::try_from(self.positions[token]).ok().filter(|&position| position < self.table_positions)
+    }
+
     /// Where each token's row of a head starts in the pools; nothing where it is not stored.
     fn place(&self, token: usize, head: usize) -> Option<usize> {
         let page_size = self.shape.page_size;
-        usize::try_from(self.positions[token]).ok()?;
+        self.position(token)?;
         let slot = usize::try_from(self.slots[token]).ok().filter(|&slot| slot < self.layout.pages * page_size)?;
         let page = slot / page_size * self.layout.page_stride;
         Some(page + slot % page_size * self.layout.token_stride + head * self.layout.head_stride)
@@ -168,7 +185,7 @@ impl RopeProblem {
         let RopeKvWriteShape { head_dim, query_heads, kv_heads, norm, .. } = self.shape;
         let mut result = RopeResult { query: Vec::new(), keys: Vec::new(), values: Vec::new(), guards_intact: true };
         for (token, row) in self.qkv.chunks_exact(self.shape.row_length()).enumerate() {
-            let Ok(position) = usize::try_from(self.positions[token]) else {
+            let Some(position) = self.position(token) else {
                 result.query.resize(result.query.len() + query_heads * head_dim, 0.0);
                 continue;
             };

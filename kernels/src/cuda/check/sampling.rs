@@ -23,7 +23,7 @@ struct Settings {
 }
 
 /// Rows of logits with a setting each. Of every eleven two have few different logits, two have equal ones, one has a single
-/// possible token, one has none, one has a NaN, one an infinity, and one has logits far apart.
+/// possible token, one has none, one has a NaN, one an infinity, one has logits far apart, and one has neighbours.
 #[derive(Debug, Clone)]
 pub struct SampleProblem {
     vocabulary: usize,
@@ -45,15 +45,19 @@ impl SampleProblem {
             let place = noise.below(vocabulary);
             match index % 11 {
                 1 | 10 => change(row, f32::round),
+                0 if index > 0 => row[place] = f32::MAX,
                 2 | 8 => row.fill(0.25),
                 3 => {
                     row.fill(f32::NEG_INFINITY);
-                    row[place] = 1.0;
+                    row[place] = if index % 2 == 0 { f32::MIN } else { 1.0 };
                 }
                 4 => row.fill(f32::NEG_INFINITY),
-                5 => row[place] = f32::NAN,
+                // Of either sign.
+                5 => row[place] = if index % 2 == 0 { -f32::NAN } else { f32::NAN },
                 6 => row[place] = f32::INFINITY,
                 7 => change(row, |logit| logit * 100.0),
+                // Neighbours, which only the last digit tells apart.
+                9 => row.fill_with(|| f32::from_bits(8.0_f32.to_bits() + noise.below(256) as u32)),
                 _ => {}
             }
         }
@@ -73,7 +77,7 @@ impl SampleProblem {
             .map(|(index, settings)| match index % 11 {
                 2 => Settings { temperature: 1.0, top_k: 3, top_p: 0.5, min_p: 0.0, ..settings },
                 8 => Settings { temperature: 0.0, ..settings },
-                9 => Settings { temperature: 30.0, top_k: 1, top_p: 1.0, ..settings },
+                9 => Settings { temperature: 30.0, top_k: (most / 25).max(1), top_p: 1.0, min_p: 0.0, ..settings },
                 10 => Settings { temperature: 30.0, top_k: 50, top_p: 1.0, min_p: 0.0, ..settings },
                 _ => settings,
             })
@@ -274,6 +278,9 @@ impl ShapeLogitsProblem {
         for history in &self.histories {
             starts.push(starts[starts.len() - 1] + history.len() as i32);
         }
+        // The kernel must not look before the first entry, nor past the last.
+        starts[0] = -3;
+        starts[self.rows] = i32::MAX;
         let entries: Vec<(i32, i32)> = self.histories.concat();
         let tokens = device.upload(&entries.iter().map(|entry| entry.0).collect::<Vec<_>>())?;
         let counts = device.upload(&entries.iter().map(|entry| entry.1).collect::<Vec<_>>())?;

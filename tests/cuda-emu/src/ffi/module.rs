@@ -1,6 +1,7 @@
 //! Modules, functions and launches.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ptx_emu::LaunchConfig;
 
@@ -36,13 +37,28 @@ unsafe fn load(image: *const c_void) -> Answer<Handle> {
     let (context, console) = driver.current()?;
     context.check()?;
     context.streams.refuse_unseen()?;
-    match context.load_module(&text.to_string_lossy()) {
-        Ok(module) => Ok(module),
+    let text = text.to_string_lossy();
+    match context.load_module(&text) {
+        Ok(module) => {
+            console.code = with_code(console.code, &text);
+            Ok(module)
+        }
         Err(error) => {
             console.report(error.to_string());
             Err(Code::INVALID_PTX)
         }
     }
+}
+
+/// A number for the instructions of some PTX and for what was before, `so_far`.
+fn with_code(so_far: u64, ptx: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    so_far.hash(&mut hasher);
+    // Where a line comes from, and labels for debuggers, which stand where lines begin.
+    let is_code = |line: &&str| !["//", ".loc", ".file", "$L__tmp"].iter().any(|other| line.starts_with(other));
+    let code = ptx.lines().map(str::trim).take_while(|line| !line.starts_with(".section"));
+    code.filter(is_code).for_each(|line| line.hash(&mut hasher));
+    hasher.finish()
 }
 
 #[unsafe(no_mangle)]

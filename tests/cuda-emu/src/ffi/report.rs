@@ -41,6 +41,26 @@ extern "C" fn cuda_emu_defer(seed: u64) {
     driver().defer((seed != 0).then_some(seed));
 }
 
+/// Takes kernels launched from now on for endless loops after that many instructions of warps; 0 is the interpreter's
+/// own idea of many.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_set_budget(instructions: u64) {
+    driver().console.budget = (instructions != 0).then_some(instructions);
+}
+
+/// A number that depends on the instructions of all modules loaded since `cuda_emu_forget_code`, and not on the lines
+/// of source that they come from.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_code() -> u64 {
+    driver().console.code
+}
+
+/// Forgets which modules were loaded.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_forget_code() {
+    driver().console.code = 0;
+}
+
 /// Passes over shared memory that bank conflicts cost the last kernel that succeeded, beyond those that it needs.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_bank_conflicts() -> u64 {

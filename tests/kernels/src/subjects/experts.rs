@@ -1,0 +1,116 @@
+//! Products, and experts from routing to the sum over them.
+
+use kernels::cuda::check::{
+    Bias, CombineProblem, GemmProblem, GroupedGemmProblem, GroupingProblem, ProductSize, RoutingProblem, WeightFormat,
+};
+use kernels::cuda::{
+    CombineExperts, CombineExpertsShape, Gemm, GemmTile, GemmTiles, GroupRows, GroupRowsShape, GroupedGemm,
+    GroupedGemmShape, RouteExperts, RouteExpertsShape,
+};
+
+use super::{Problem, Subject};
+
+pub(super) fn subjects() -> Vec<Subject> {
+    let choice = |experts, chosen, renormalise| RouteExpertsShape { experts, chosen, renormalise };
+    let product =
+        |block_rows, columns, depth| GroupedGemmShape { block_rows, experts: 3, columns, depth, rows_per_input: 2 };
+    vec![
+        Subject {
+            file: "route_experts.cu",
+            problems: vec![
+                routing("few experts", choice(8, 2, true)),
+                routing("shares of those chosen", choice(71, 40, true)),
+                routing("shares of all", choice(71, 40, false)),
+            ],
+        },
+        Subject {
+            file: "group_rows.cu",
+            problems: vec![
+                grouping("few rows", GroupRowsShape { experts: 3, block_rows: 16 }, 65),
+                grouping("more experts than threads", GroupRowsShape { experts: 300, block_rows: 16 }, 1025),
+            ],
+        },
+        Subject {
+            file: "combine_experts.cu",
+            problems: vec![combination("single elements", 111, 3), combination("rows of several blocks", 2056, 3)],
+        },
+        Subject {
+            file: "gemm.cu",
+            problems: vec![
+                dense("warps in a column", COLUMN, (65, 130, 72), (Bias::None, WeightFormat::Bf16)),
+                dense("an odd number of columns", SQUARE, (33, 131, 168), (Bias::Random, WeightFormat::F32)),
+                dense(
+                    "more rows than are worked on together",
+                    SQUARE,
+                    (600, 70, 200),
+                    (Bias::Random, WeightFormat::Bf16),
+                ),
+                dense("few rows", GemmTile::NARROW, (17, 31, 320), (Bias::Random, WeightFormat::Bf16)),
+            ],
+        },
+        Subject {
+            file: "grouped_gemm.cu",
+            problems: vec![
+                gemm("blocks of 64 rows", product(64, 64, 160), &[65, 0, 9], 0),
+                gemm("parts of tiles", product(16, 104, 72), &[17, 0, 3], 5),
+                gemm("many blocks", GroupedGemmShape { experts: 20, ..product(16, 8, 8) }, &[1; 20], 0),
+                gemm("blocks of 128 rows", product(128, 72, 104), &[130, 0, 1], 1),
+            ],
+        },
+    ]
+}
+
+fn routing(name: &'static str, shape: RouteExpertsShape) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = RouteExperts::compile_source(device, shape, source)?;
+        let problem = RoutingProblem::random(shape, 23, 1, WeightFormat::F32, 48);
+        let found = problem.run(device, &kernel)?;
+        let right = found.experts == problem.reference().experts && problem.compare(&found).holds();
+        Ok(right && found.guards_intact)
+    })
+}
+
+fn grouping(name: &'static str, shape: GroupRowsShape, rows: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = GroupRows::compile_source(device, shape, source)?;
+        let problem = GroupingProblem::random(shape, rows, 1, 49);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(found == problem.reference()? && guards_intact)
+    })
+}
+
+fn combination(name: &'static str, width: usize, chosen: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = CombineExpertsShape { width, chosen };
+        let kernel = CombineExperts::compile_source(device, shape, source)?;
+        let problem = CombineProblem::random(shape, 3, 8, 50);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(problem.compare(&found).holds() && guards_intact)
+    })
+}
+
+const SQUARE: GemmTile = GemmTile { rows: 64, columns: 64, depth: 32, stages: 3, warps_down: 2, warps_across: 2 };
+const COLUMN: GemmTile = GemmTile { rows: 64, columns: 16, depth: 32, stages: 2, warps_down: 4, warps_across: 1 };
+
+fn dense(
+    name: &'static str,
+    tile: GemmTile,
+    (rows, columns, depth): (usize, usize, usize),
+    (bias, format): (Bias, WeightFormat),
+) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = Gemm::compile_source(device, GemmTiles::only(tile), &source)?;
+        let problem = GemmProblem::random(ProductSize { rows, columns, depth }, bias, 34);
+        let found = problem.run(device, &kernel, format)?;
+        Ok(problem.compare(&found, format).holds() && found.guards_intact)
+    })
+}
+
+fn gemm(name: &'static str, shape: GroupedGemmShape, rows: &'static [usize], foreign: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = GroupedGemm::compile_source(device, shape, source)?;
+        let problem = GroupedGemmProblem::random(shape, rows, foreign, 31)?;
+        let found = problem.run(device, &kernel)?;
+        Ok(problem.compare(&found).holds() && found.guards_intact)
+    })
+}

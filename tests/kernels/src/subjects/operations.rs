@@ -1,0 +1,152 @@
+//! What there is beside attention and experts.
+
+use kernels::cuda::check::{
+    ArgmaxProblem, BiasProblem, Comparison, GatherProblem, NormProblem, PageCopyProblem, PoolOrder, RopeProblem,
+    SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
+};
+use kernels::cuda::{
+    AddBias, AddBiasShape, Argmax, CopyPages, GatherRows, GatherRowsShape, HeadNorm, RmsNorm, RmsNormShape,
+    RopeKvWrite, RopeKvWriteShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+};
+
+use super::{Problem, Subject};
+
+pub(super) fn subjects() -> Vec<Subject> {
+    vec![
+        Subject {
+            file: "gather_rows.cu",
+            problems: vec![
+                gather("narrow rows", 24, (5, 9), true),
+                gather("rows of several blocks", 2048, (3, 9), false),
+                gather("single elements", 7, (5, 12), false),
+            ],
+        },
+        Subject {
+            file: "add_bias.cu",
+            problems: vec![
+                bias("single elements", 111, WeightFormat::Bf16),
+                bias("rows of several blocks", 1032, WeightFormat::F32),
+            ],
+        },
+        Subject {
+            file: "silu_mul.cu",
+            problems: vec![silu("single elements", 111), silu("rows of several blocks", 2056)],
+        },
+        Subject {
+            file: "rms_norm.cu",
+            problems: vec![
+                norm("few vectors", 136, (true, WeightFormat::Bf16)),
+                norm("single elements", 111, (false, WeightFormat::F32)),
+                norm("many rounds", 4104, (true, WeightFormat::Bf16)),
+                norm("rows wider than the registers", 33_001, (true, WeightFormat::Bf16)),
+                norm("vectors wider than the registers", 40_960, (true, WeightFormat::F32)),
+            ],
+        },
+        Subject {
+            file: "rope_kv_write.cu",
+            problems: vec![
+                rope("no normalisation", 64, HeadNorm::None, PoolOrder::TokenMajor),
+                rope("heads normalised", 80, HeadNorm::PerHead, PoolOrder::HeadMajor),
+                rope("all heads normalised", 192, HeadNorm::AllHeads, PoolOrder::HeadMajor),
+            ],
+        },
+        Subject { file: "argmax.cu", problems: vec![argmax("small", 111, 9), argmax("large", 1536, 1)] },
+        Subject {
+            file: "copy_pages.cu",
+            problems: vec![copies("small pages", 4, 64, 8), copies("pages of several blocks", 5, 40_000, 8)],
+        },
+        Subject {
+            file: "shape_logits.cu",
+            problems: vec![logits("short masks", 600, 1, 500), logits("long masks", 64, 5, 96)],
+        },
+        Subject { file: "sample.cu", problems: vec![draws("few tokens", 44, 5, 3), draws("many tokens", 66, 2500, 1)] },
+    ]
+}
+
+fn gather(name: &'static str, width: usize, rows: (usize, usize), unsigned: bool) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = GatherRowsShape { width };
+        let kernel = GatherRows::compile_source(device, shape, source)?;
+        let gap = if width.is_multiple_of(8) { 8 } else { 3 };
+        let problem = GatherProblem::random(shape, rows, unsigned, gap, 42);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(found == problem.reference() && guards_intact)
+    })
+}
+
+fn bias(name: &'static str, width: usize, format: WeightFormat) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = AddBiasShape { width };
+        let kernel = AddBias::compile_source(device, shape, source)?;
+        let problem = BiasProblem::random(shape, 3, format, 8, 45);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(found == problem.reference() && guards_intact)
+    })
+}
+
+fn silu(name: &'static str, width: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = SiluMulShape { width };
+        let kernel = SiluMul::compile_source(device, shape, source)?;
+        let problem = SiluMulProblem::random(shape, 3, 8, 44);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(problem.compare(&found).holds() && guards_intact)
+    })
+}
+
+fn norm(name: &'static str, width: usize, kind: (bool, WeightFormat)) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = RmsNormShape { width };
+        let kernel = RmsNorm::compile_source(device, shape, source)?;
+        let problem = NormProblem::random(shape, 3, kind, 8, 41);
+        let found = problem.run(device, &kernel)?;
+        Ok(problem.compare(&found).holds() && found.guards_intact && found.residual == problem.reference().residual)
+    })
+}
+
+fn rope(name: &'static str, head_dim: usize, norm: HeadNorm, order: PoolOrder) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = RopeKvWriteShape { head_dim, query_heads: 7, kv_heads: 2, page_size: 2, norm };
+        let kernel = RopeKvWrite::compile_source(device, shape, source)?;
+        let positions = [Some(30), Some(2), None, None, Some(5), Some(9), Some(8)];
+        let problem = RopeProblem::random(shape, &positions, (order, WeightFormat::Bf16), Some(0.75), 43);
+        let found = problem.run(device, &kernel)?;
+        Ok(problem.compare(&found).iter().all(Comparison::holds) && found.guards_intact)
+    })
+}
+
+fn argmax(name: &'static str, vocabulary: usize, padding: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = Argmax::compile_source(device, source)?;
+        let problem = ArgmaxProblem::random(14, vocabulary, padding, WeightFormat::F32, 46);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(found == problem.reference() && guards_intact)
+    })
+}
+
+fn copies(name: &'static str, pages: usize, length: usize, gap: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = CopyPages::compile_source(device, source)?;
+        let problem = PageCopyProblem::random(pages, length, gap, 47);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(found == problem.reference() && guards_intact)
+    })
+}
+
+fn logits(name: &'static str, vocabulary: usize, padding: usize, mask_tokens: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernels = ShapeLogits::compile_source(device, source)?;
+        let problem = ShapeLogitsProblem::random(9, vocabulary, padding, mask_tokens, 52);
+        let (found, guards_intact) = problem.run(device, &kernels)?;
+        Ok(problem.compare(&found).holds() && guards_intact && problem.gaps_are_intact(&found))
+    })
+}
+
+fn draws(name: &'static str, rows: usize, vocabulary: usize, padding: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = Sample::compile_source(device, source)?;
+        let problem = SampleProblem::random(rows, vocabulary, padding, 51);
+        let (found, guards_intact) = problem.run(device, &kernel)?;
+        Ok(problem.first_wrong(&found).is_none() && guards_intact)
+    })
+}
