@@ -3,7 +3,7 @@
 use cudarc::driver::{CudaView, PushKernelArg};
 
 use super::device::CudaDevice;
-use super::error::{CudaError, require, require_size};
+use super::error::{CudaError, require, require_size, require_supported};
 use super::floats::FloatsMut;
 use super::gemm_tile::{GemmTile, GemmTiles};
 use super::kernel::{Kernel, KernelCode, KernelShape, push_optional, start};
@@ -61,9 +61,23 @@ pub struct Gemm {
 const MOST_ROWS: usize = 1 << 30;
 const MOST_COLUMNS: usize = 1 << 27;
 
+fn is_width(columns: usize) -> bool {
+    (1..=MOST_COLUMNS).contains(&columns)
+}
+
+fn is_depth(depth: usize) -> bool {
+    is_width(depth) && depth.is_multiple_of(8)
+}
+
 impl Gemm {
     /// The kernel's source.
     pub const SOURCE: KernelSource = GemmShape::SOURCE;
+
+    /// Says what is wrong with a matrix of weights that the kernel does not support.
+    pub fn check(columns: usize, depth: usize) -> Result<(), CudaError> {
+        require_supported("columns", columns, is_width(columns), "1 to 134217728")?;
+        require_supported("depth", depth, is_depth(depth), "positive multiples of 8 up to 134217728")
+    }
 
     /// Compiles the kernel for every kind of block in `tiles`.
     pub fn compile(device: &CudaDevice, tiles: GemmTiles) -> Result<Self, CudaError> {
@@ -113,10 +127,8 @@ impl CudaDevice {
     fn check_dense_args(&self, args: &GemmArgs<'_>) -> Result<(), CudaError> {
         let GemmArgs { rows, columns, depth, .. } = *args;
         require("rows", rows, rows <= MOST_ROWS, || "at most 1073741824".to_owned())?;
-        require("columns", columns, (1..=MOST_COLUMNS).contains(&columns), || "1 to 134217728".to_owned())?;
-        require("depth", depth, (1..=MOST_COLUMNS).contains(&depth) && depth.is_multiple_of(8), || {
-            "a positive multiple of 8 up to 134217728".to_owned()
-        })?;
+        require("columns", columns, is_width(columns), || "1 to 134217728".to_owned())?;
+        require("depth", depth, is_depth(depth), || "a positive multiple of 8 up to 134217728".to_owned())?;
         require_matrix("length of input", args.input.len(), rows, depth)?;
         require_matrix("length of weights", args.weights.len(), columns, depth)?;
         require_matrix("length of output", args.output.len(), rows, columns)?;

@@ -2,14 +2,14 @@
 
 use kernels::cpu::Workers;
 use kernels::cuda::{
-    AddBiasArgs, CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, GatherRowsArgs,
-    GroupedGemmArgs, HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut,
-    SiluMulArgs, from_bf16,
+    CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, FloatsMut, GatherRowsArgs,
+    GemmArgs, HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut,
+    SiluMulArgs,
 };
 
-use super::experts::{ExpertWeights, RouterHook, router_width};
-use super::inputs::{RowOrder, StepShape};
-use super::kernels::{Kernels, MatrixSize, logit_width, qkv_width};
+use super::experts::{ExpertWeights, RouterHook};
+use super::inputs::StepShape;
+use super::kernels::{Kernels, MatrixSize, qkv_width};
 use super::state::{CudaSizes, CudaState};
 use super::weights::{DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceWeights, bytes};
 use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported};
@@ -185,16 +185,16 @@ impl CudaDecoder {
         let layer = &self.weights.layers[index];
         let tokens = shape.tokens;
         self.normalise(state, tokens, &layer.attention_norm, index > 0)?;
-        let CudaState { step, inputs, .. } = state;
-        self.linear(&inputs.order, &layer.query_key_value, &step.normed, &mut step.qkv)?;
+        let step = &mut state.step;
+        self.linear(tokens, &layer.query_key_value, &step.normed, &mut step.qkv)?;
         self.rotate_and_store(state, tokens, (index, layer))?;
         if shape.is_decode && self.decode != DecodeKernel::Paged {
             self.attend_split(state, shape, index)?;
         } else {
             self.attend(state, shape, index)?;
         }
-        let CudaState { step, inputs, .. } = state;
-        self.linear(&inputs.order, &layer.attention_output, &step.attended, &mut step.update)?;
+        let step = &mut state.step;
+        self.linear(tokens, &layer.attention_output, &step.attended, &mut step.update)?;
         self.normalise(state, tokens, &layer.mlp_norm, true)?;
         match &layer.feed_forward {
             DeviceFeedForward::Dense { gate_up, down } => self.dense(state, tokens, gate_up, down),
@@ -204,8 +204,8 @@ impl CudaDecoder {
 
     fn dense(&self, state: &mut CudaState, tokens: usize, gate_up: &DeviceLinear, down: &DeviceLinear) -> Launched {
         let inner = self.config.intermediate_size;
-        let CudaState { step, inputs, .. } = state;
-        self.linear(&inputs.order, gate_up, &step.normed, &mut step.gate_up)?;
+        let step = &mut state.step;
+        self.linear(tokens, gate_up, &step.normed, &mut step.gate_up)?;
         self.device.silu_mul(
             &self.kernels.silu,
             SiluMulArgs {
@@ -214,7 +214,7 @@ impl CudaDecoder {
                 output: rows_mut(step.activated.slice_mut(..tokens * inner), inner),
             },
         )?;
-        self.linear(&inputs.order, down, &step.activated, &mut step.update)
+        self.linear(tokens, down, &step.activated, &mut step.update)
     }
 
     fn sparse(&self, state: &mut CudaState, tokens: usize, (index, weights): (usize, &ExpertWeights)) -> Launched {
@@ -225,8 +225,9 @@ impl CudaDecoder {
         else {
             unreachable!("a layer has experts where its model does");
         };
-        let router = (&weights.router, (router_width(experts), width));
-        self.product(&inputs.order, router, &step.normed, &mut buffers.logits)?;
+        let router = (&weights.router, (experts.count, width));
+        let output = FloatsMut::F32(buffers.logits.slice_mut(..tokens * experts.count));
+        self.product(tokens, router, None, &step.normed, output)?;
         let positions = || inputs.positions.slice(..tokens);
         kernels.route(&self.device, positions(), buffers)?;
         if let Some(hook) = &self.router_hook {
@@ -330,43 +331,33 @@ impl CudaDecoder {
     /// The products of the rows of `input`, with the bias where there is one.
     fn linear(
         &self,
-        order: &RowOrder,
+        rows: usize,
         linear: &DeviceLinear,
         input: &CudaSlice<u16>,
         output: &mut CudaSlice<u16>,
     ) -> Launched {
-        let columns = linear.size.0;
-        self.product(order, (&linear.weight, linear.size), input, output)?;
-        let Some(bias) = &linear.bias else { return Ok(()) };
-        self.device.add_bias(
-            self.kernels.bias(columns),
-            AddBiasArgs {
-                values: rows_mut(output.slice_mut(..order.rows * columns), columns),
-                rows: order.rows,
-                bias: Floats::F32(bias.as_view()),
-            },
-        )
+        let output = FloatsMut::Bf16(output.slice_mut(..rows * linear.size.0));
+        self.product(rows, (&linear.weight, linear.size), linear.bias.as_ref(), input, output)
     }
 
     fn product(
         &self,
-        order: &RowOrder,
-        (weight, size): (&CudaSlice<u16>, MatrixSize),
+        rows: usize,
+        (weight, (columns, depth)): (&CudaSlice<u16>, MatrixSize),
+        bias: Option<&CudaSlice<f32>>,
         input: &CudaSlice<u16>,
-        output: &mut CudaSlice<u16>,
+        output: FloatsMut<'_>,
     ) -> Launched {
-        let (columns, depth) = size;
-        let blocks = order.rows.div_ceil(order.block_rows);
-        self.device.grouped_gemm(
-            self.kernels.product(size, order.block_rows),
-            GroupedGemmArgs {
-                input: input.slice(..order.rows * depth),
+        self.device.gemm(
+            &self.kernels.product,
+            GemmArgs {
+                input: input.slice(..rows * depth),
                 weights: weight.as_view(),
-                sorted_rows: order.sorted_rows.slice(..blocks * order.block_rows),
-                block_expert: order.block_expert.slice(..blocks),
-                used_rows: order.used_rows.as_view(),
-                rows: order.rows,
-                output: output.slice_mut(..order.rows * columns),
+                bias: bias.map(CudaSlice::as_view),
+                rows,
+                columns,
+                depth,
+                output,
             },
         )
     }
@@ -374,7 +365,7 @@ impl CudaDecoder {
     /// Launches the logits of the step's tokens that the inputs name, `count` of them.
     fn logits(&self, state: &mut CudaState, tokens: usize, count: usize) -> Launched {
         let config = &self.config;
-        let (width, columns) = (config.hidden_size, logit_width(config));
+        let (width, columns) = (config.hidden_size, config.vocab_size);
         let CudaState { step, inputs, .. } = state;
         self.device.gather_rows(
             &self.kernels.gather,
@@ -386,16 +377,13 @@ impl CudaDecoder {
             },
         )?;
         let head = self.weights.head.as_ref().unwrap_or(&self.weights.embedding);
-        self.product(&inputs.wanted_order, (head, (columns, width)), &step.wanted, &mut step.logits)
+        let output = FloatsMut::F32(step.logits.slice_mut(..count * columns));
+        self.product(count, (head, (columns, width)), None, &step.wanted, output)
     }
 
     /// Waits for the logits of `count` tokens and adds them to `logits`.
     fn read_logits(&self, state: &CudaState, count: usize, logits: &mut Vec<f32>) -> Launched {
-        let columns = logit_width(&self.config);
-        let bits = self.device.download(&state.step.logits.slice(..count * columns))?;
-        for row in bits.chunks_exact(columns) {
-            logits.extend(row[..self.config.vocab_size].iter().map(|&bits| from_bf16(bits)));
-        }
+        logits.extend(self.device.download(&state.step.logits.slice(..count * self.config.vocab_size))?);
         Ok(())
     }
 }

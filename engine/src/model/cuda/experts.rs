@@ -3,22 +3,19 @@
 use kernels::cuda::{
     CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaDevice, CudaError, CudaSlice, CudaView, Floats,
     GroupRows, GroupRowsArgs, GroupRowsShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RouteExperts,
-    RouteExpertsArgs, RouteExpertsShape, RowsMut, SiluMul, SiluMulArgs, SiluMulShape, from_bf16,
+    RouteExpertsArgs, RouteExpertsShape, RowsMut, SiluMul, SiluMulArgs, SiluMulShape,
 };
 
 use super::ELEMENT;
 use super::decoder::{rows, rows_mut};
-use super::kernels::BLOCK_ROWS;
 use crate::model::config::{Experts, ModelConfig};
 
-/// Logits of a token's row of the router: those of the experts and, up to a width that the product takes, some of none.
-pub(super) fn router_width(experts: &Experts) -> usize {
-    experts.count.next_multiple_of(8)
-}
+/// Rows of a block of the products with experts: few for the steps of decoding, more for prompts.
+const BLOCK_ROWS: [usize; 2] = [16, 64];
 
 /// The weights of a layer.
 pub(super) struct ExpertWeights {
-    /// `[router_width, hidden_size]`, whose last rows, of no expert, are zeros.
+    /// `[experts, hidden_size]`
     pub(super) router: CudaSlice<u16>,
     /// `[experts, 2 * intermediate_size, hidden_size]`
     pub(super) gate_up: CudaSlice<u16>,
@@ -101,8 +98,8 @@ impl ExpertKernels {
 
 /// The numbers of a step, each with room for the longest.
 pub(super) struct ExpertBuffers {
-    /// `[tokens, router_width]`
-    pub(super) logits: CudaSlice<u16>,
+    /// `[tokens, experts]`
+    pub(super) logits: CudaSlice<f32>,
     chosen: CudaSlice<i32>,
     weights: CudaSlice<f32>,
     sorted_rows: CudaSlice<i32>,
@@ -115,8 +112,8 @@ pub(super) struct ExpertBuffers {
 
 /// How many elements of 16 bits and of 32 bits each of them has.
 struct Elements {
-    narrow: [usize; 4],
-    wide: [usize; 4],
+    narrow: [usize; 3],
+    wide: [usize; 5],
 }
 
 impl Elements {
@@ -125,8 +122,8 @@ impl Elements {
         let blocks = BLOCK_ROWS.map(|block_rows| group_shape(experts, block_rows).most_blocks(rows));
         let sorted = blocks.iter().zip(BLOCK_ROWS).map(|(blocks, block_rows)| blocks * block_rows).max();
         Self {
-            narrow: [tokens * router_width(experts), rows * 2 * inner, rows * inner, rows * config.hidden_size],
-            wide: [rows, rows, sorted.unwrap_or(0), blocks.into_iter().max().unwrap_or(0)],
+            narrow: [rows * 2 * inner, rows * inner, rows * config.hidden_size],
+            wide: [tokens * experts.count, rows, rows, sorted.unwrap_or(0), blocks.into_iter().max().unwrap_or(0)],
         }
     }
 }
@@ -145,8 +142,8 @@ impl ExpertBuffers {
         tokens: usize,
     ) -> Result<Self, CudaError> {
         let Elements { narrow, wide } = Elements::of(config, experts, tokens);
-        let [logits, gate_up, activated, products] = narrow;
-        let [chosen, weights, sorted_rows, block_expert] = wide;
+        let [gate_up, activated, products] = narrow;
+        let [logits, chosen, weights, sorted_rows, block_expert] = wide;
         Ok(Self {
             logits: device.zeros(logits)?,
             chosen: device.zeros(chosen)?,
@@ -187,12 +184,12 @@ impl ExpertKernels {
         positions: CudaView<'_, i32>,
         buffers: &mut ExpertBuffers,
     ) -> Result<(), CudaError> {
-        let (tokens, router) = (positions.len(), router_width(&self.experts));
+        let (tokens, router) = (positions.len(), self.experts.count);
         let count = tokens * self.experts.per_token;
         device.route_experts(
             &self.route,
             RouteExpertsArgs {
-                logits: Floats::Bf16(buffers.logits.slice(..tokens * router)),
+                logits: Floats::F32(buffers.logits.slice(..tokens * router)),
                 stride: router,
                 positions,
                 experts: buffers.chosen.slice_mut(..count),
@@ -210,14 +207,12 @@ impl ExpertKernels {
         buffers: &mut ExpertBuffers,
         hook: &RouterHook,
     ) -> Result<(), CudaError> {
-        let (tokens, router) = (positions.len(), router_width(&self.experts));
+        let (tokens, router) = (positions.len(), self.experts.count);
         let count = tokens * self.experts.per_token;
-        let logits = device.download(&buffers.logits.slice(..tokens * router))?;
-        let of_experts = logits.chunks_exact(router).flat_map(|row| &row[..self.experts.count]);
         let mut routed = Routed {
             layer,
             positions: device.download(positions)?,
-            logits: of_experts.map(|&bits| from_bf16(bits)).collect(),
+            logits: device.download(&buffers.logits.slice(..tokens * router))?,
             experts: device.download(&buffers.chosen.slice(..count))?,
             weights: device.download(&buffers.weights.slice(..count))?,
         };

@@ -1,9 +1,8 @@
 //! What a step reads from the host: a batch, in buffers that stay where they are, so that the step itself is kernels alone.
 
-use kernels::cuda::{CudaDevice, CudaError, CudaSlice, RowGroups};
+use kernels::cuda::{CudaDevice, CudaError, CudaSlice};
 
 use super::LOGIT_ROWS;
-use super::kernels::{BLOCK_ROWS, block_rows};
 use super::state::CudaSizes;
 use crate::error::{Error, Result};
 use crate::model::decoder::Batch;
@@ -34,44 +33,6 @@ pub(super) struct StepInputs {
     pub(super) context: CudaSlice<i32>,
     /// The tokens whose logits are wanted.
     pub(super) wanted: CudaSlice<i32>,
-    pub(super) order: RowOrder,
-    pub(super) wanted_order: RowOrder,
-}
-
-/// The order of the rows of a matrix product: all of one group.
-pub(super) struct RowOrder {
-    pub(super) rows: usize,
-    pub(super) block_rows: usize,
-    pub(super) sorted_rows: CudaSlice<i32>,
-    pub(super) block_expert: CudaSlice<i32>,
-    pub(super) used_rows: CudaSlice<i32>,
-}
-
-/// How many sorted rows and blocks the order of up to `rows` rows has.
-fn order_elements(rows: usize) -> [usize; 2] {
-    let [few, many] = BLOCK_ROWS;
-    [rows.next_multiple_of(many), rows.div_ceil(few)]
-}
-
-impl RowOrder {
-    fn new(device: &CudaDevice, rows: usize) -> std::result::Result<Self, CudaError> {
-        let [sorted_rows, blocks] = order_elements(rows);
-        Ok(Self {
-            rows: 0,
-            block_rows: BLOCK_ROWS[0],
-            sorted_rows: device.zeros(sorted_rows)?,
-            block_expert: device.zeros(blocks)?,
-            used_rows: device.zeros(1)?,
-        })
-    }
-
-    fn set(&mut self, device: &CudaDevice, rows: usize) -> std::result::Result<(), CudaError> {
-        (self.rows, self.block_rows) = (rows, block_rows(rows));
-        let groups = RowGroups::new(&vec![0; rows], 1, self.block_rows)?;
-        device.overwrite(&mut self.used_rows, &[groups.sorted_rows.len() as i32])?;
-        device.overwrite(&mut self.sorted_rows, &groups.sorted_rows)?;
-        device.overwrite(&mut self.block_expert, &groups.block_expert)
-    }
 }
 
 /// Pages that a row of the block table has room for.
@@ -83,9 +44,8 @@ fn table_width(context_length: usize, page_size: usize) -> usize {
 pub(super) fn bytes(sizes: CudaSizes) -> usize {
     let CudaSizes { page_size, step_tokens, context_length, sequences, .. } = sizes;
     let wanted = LOGIT_ROWS.min(step_tokens);
-    let orders: usize = [step_tokens, wanted].map(|rows| order_elements(rows).iter().sum::<usize>() + 1).iter().sum();
     let table = sequences * table_width(context_length, page_size);
-    (3 * step_tokens + table + 3 * sequences + 1 + wanted + orders) * size_of::<i32>()
+    (3 * step_tokens + table + 3 * sequences + 1 + wanted) * size_of::<i32>()
 }
 
 fn as_i32(numbers: impl IntoIterator<Item = usize>) -> Vec<i32> {
@@ -108,8 +68,6 @@ impl StepInputs {
             query_starts: device.zeros(sequences + 1)?,
             context: device.zeros(sequences)?,
             wanted: device.zeros(wanted)?,
-            order: RowOrder::new(device, step_tokens)?,
-            wanted_order: RowOrder::new(device, wanted)?,
         })
     }
 
@@ -133,7 +91,6 @@ impl StepInputs {
             starts.push(starts[row] + span.new);
         }
         let contexts = || sequences.iter().map(|span| span.cached + span.new);
-        self.order.set(device, tokens)?;
         device.overwrite(&mut self.token_ids, batch.token_ids)?;
         device.overwrite(&mut self.positions, &as_i32(batch.positions.iter().copied()))?;
         device.overwrite(&mut self.places, &as_i32(batch.slots.iter().copied()))?;
@@ -150,7 +107,6 @@ impl StepInputs {
 
     /// Says whose logits are wanted, of at most [`LOGIT_ROWS`] of the step's tokens.
     pub(super) fn want(&mut self, device: &CudaDevice, rows: &[usize]) -> std::result::Result<(), CudaError> {
-        self.wanted_order.set(device, rows.len())?;
         device.overwrite(&mut self.wanted, &as_i32(rows.iter().copied()))
     }
 }

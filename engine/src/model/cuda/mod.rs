@@ -1,7 +1,7 @@
 //! The forward pass on a CUDA device: weights, activations, keys and values in bf16, sums in single precision.
 //!
 //! [`CudaDecoder`] is the model on a device, [`CudaState`] what a runner of certain sizes needs besides: the pools of keys and
-//! values, and room for a step. Logits come back in single precision, rounded to bf16 by the product that makes them.
+//! values, and room for a step. Logits, those of routers too, are in single precision.
 
 mod decoder;
 mod experts;

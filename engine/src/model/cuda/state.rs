@@ -10,7 +10,7 @@ use kernels::cuda::{
 
 use super::experts::{self, ExpertBuffers};
 use super::inputs::{self, StepInputs};
-use super::kernels::{attention_shape, experts_in_use, logit_width, qkv_width, rope_shape};
+use super::kernels::{attention_shape, experts_in_use, qkv_width, rope_shape};
 use super::{DecodeKernel, ELEMENT, LOGIT_ROWS, check_supported};
 use crate::error::{Error, Result};
 use crate::model::attention::split_shape;
@@ -81,17 +81,21 @@ pub(super) struct StepBuffers {
     pub(super) gate_up: CudaSlice<u16>,
     pub(super) activated: CudaSlice<u16>,
     pub(super) wanted: CudaSlice<u16>,
-    pub(super) logits: CudaSlice<u16>,
+    pub(super) logits: CudaSlice<f32>,
     pub(super) experts: Option<ExpertBuffers>,
 }
 
-/// Elements of each of these.
-fn step_elements(config: &ModelConfig, tokens: usize) -> [usize; 10] {
+/// Elements of each of these that are kept in 16 bits.
+fn step_elements(config: &ModelConfig, tokens: usize) -> [usize; 9] {
     let (hidden, inner) = (tokens * config.hidden_size, tokens * config.intermediate_size);
     let query = tokens * config.query_size();
-    let rows = LOGIT_ROWS.min(tokens);
-    let (wanted, logits) = (rows * config.hidden_size, rows * logit_width(config));
-    [hidden, hidden, tokens * qkv_width(config), query, query, hidden, 2 * inner, inner, wanted, logits]
+    let wanted = LOGIT_ROWS.min(tokens) * config.hidden_size;
+    [hidden, hidden, tokens * qkv_width(config), query, query, hidden, 2 * inner, inner, wanted]
+}
+
+/// Logits of a step that there is room for.
+fn logit_elements(config: &ModelConfig, tokens: usize) -> usize {
+    LOGIT_ROWS.min(tokens) * config.vocab_size
 }
 
 /// Bytes of the numbers of a step.
@@ -102,7 +106,9 @@ pub(super) fn step_bytes(config: &ModelConfig, sizes: CudaSizes, decode: DecodeK
         DecodeKernel::Paged => 0,
         DecodeKernel::SplitKv { tokens } => split_bytes(config, sizes, tokens),
     };
-    step_elements(config, tokens).iter().sum::<usize>() * ELEMENT + inputs::bytes(sizes) + of_experts + of_splits
+    let of_logits = logit_elements(config, tokens) * size_of::<f32>();
+    let of_step = step_elements(config, tokens).iter().sum::<usize>() * ELEMENT;
+    of_step + of_logits + inputs::bytes(sizes) + of_experts + of_splits
 }
 
 /// Bytes of [`Splits`].
@@ -119,7 +125,7 @@ pub(super) fn turns_bytes(config: &ModelConfig, context_length: usize) -> usize 
 
 impl StepBuffers {
     fn new(device: &CudaDevice, config: &ModelConfig, tokens: usize) -> Result<Self> {
-        let [hidden, normed, qkv, query, attended, update, gate_up, activated, wanted, logits] =
+        let [hidden, normed, qkv, query, attended, update, gate_up, activated, wanted] =
             step_elements(config, tokens).map(|elements| device.zeros(elements));
         Ok(Self {
             hidden: hidden?,
@@ -131,7 +137,7 @@ impl StepBuffers {
             gate_up: gate_up?,
             activated: activated?,
             wanted: wanted?,
-            logits: logits?,
+            logits: device.zeros(logit_elements(config, tokens))?,
             experts: match experts_in_use(config) {
                 Some(experts) => Some(ExpertBuffers::new(device, config, experts, tokens)?),
                 None => None,

@@ -4,8 +4,8 @@ use kernels::cpu::{Matrix, Workers};
 use kernels::cuda::{CudaDevice, CudaError, CudaSlice, to_bf16};
 
 use super::ELEMENT;
-use super::experts::{ExpertWeights, router_width};
-use super::kernels::{MatrixSize, logit_width};
+use super::experts::ExpertWeights;
+use super::kernels::MatrixSize;
 use crate::model::architecture::{AttentionBias, QueryKeyNorm};
 use crate::model::config::Experts;
 use crate::model::plan::WeightPlan;
@@ -20,7 +20,7 @@ pub(super) struct DeviceLinear {
 
 /// All weights of a model.
 pub(super) struct DeviceWeights {
-    /// `[logit_width, hidden_size]`, whose last rows, of no token, are zeros.
+    /// `[vocab_size, hidden_size]`
     pub(super) embedding: CudaSlice<u16>,
     pub(super) layers: Vec<DeviceLayer>,
     pub(super) final_norm: CudaSlice<f32>,
@@ -53,12 +53,7 @@ struct Loader<'a> {
 
 /// The bytes of all weights of a plan once they are on a device.
 pub(super) fn bytes(plan: &WeightPlan<'_>) -> usize {
-    let config = plan.config();
-    let tables = if config.tied_embeddings { 1 } else { 2 };
-    let routers = (0..config.layers).filter_map(|layer| config.experts_of(layer));
-    let added_rows = tables * (logit_width(config) - config.vocab_size)
-        + routers.map(|experts| router_width(experts) - experts.count).sum::<usize>();
-    plan.bytes_with_matrices_of(ELEMENT) + added_rows * config.hidden_size * ELEMENT
+    plan.bytes_with_matrices_of(ELEMENT)
 }
 
 impl DeviceWeights {
@@ -66,11 +61,10 @@ impl DeviceWeights {
     pub(super) fn load(plan: &WeightPlan<'_>, workers: &Workers, device: &CudaDevice) -> Result<Self, CudaError> {
         let config = plan.config();
         let loader = Loader { plan, workers, device };
-        let rows = logit_width(config);
-        let embedding = loader.matrix(&[ModelTensor::Embedding], rows)?;
+        let embedding = loader.matrix(&[ModelTensor::Embedding])?;
         let layers = (0..config.layers).map(|index| loader.layer(index)).collect::<Result<_, _>>()?;
         let final_norm = loader.floats(&[ModelTensor::FinalNorm])?;
-        let head = if config.tied_embeddings { None } else { Some(loader.matrix(&[ModelTensor::Head], rows)?) };
+        let head = if config.tied_embeddings { None } else { Some(loader.matrix(&[ModelTensor::Head])?) };
         Ok(Self { embedding, layers, final_norm, head })
     }
 }
@@ -88,7 +82,7 @@ impl Loader<'_> {
         let linear = |weights: &[LayerTensor], biases: &[LayerTensor], is_biased: bool, size: MatrixSize| {
             let all = |tensors: &[LayerTensor]| tensors.iter().map(|&tensor| of_layer(tensor)).collect::<Vec<_>>();
             Ok::<_, CudaError>(DeviceLinear {
-                weight: self.matrix(&all(weights), size.0)?,
+                weight: self.matrix(&all(weights))?,
                 size,
                 bias: if is_biased { Some(self.floats(&all(biases))?) } else { None },
             })
@@ -132,9 +126,9 @@ impl Loader<'_> {
         let (gates, downs): (Vec<_>, Vec<_>) =
             (gates.collect(), all.map(|expert| of_layer(ExpertDown(expert))).collect());
         Ok(ExpertWeights {
-            router: self.device.upload(&rounded(self.workers, &router, router_width(experts)))?,
-            gate_up: self.matrix(&gates, 2 * experts.intermediate_size * experts.count)?,
-            down: self.matrix(&downs, self.plan.config().hidden_size * experts.count)?,
+            router: self.device.upload(&rounded(self.workers, &router))?,
+            gate_up: self.matrix(&gates)?,
+            down: self.matrix(&downs)?,
         })
     }
 
@@ -142,18 +136,18 @@ impl Loader<'_> {
         self.device.upload(&self.plan.load(self.workers, parts))
     }
 
-    /// The matrices `parts` one below another, and below them zeros up to `rows` rows.
-    fn matrix(&self, parts: &[ModelTensor], rows: usize) -> Result<CudaSlice<u16>, CudaError> {
-        self.device.upload(&rounded(self.workers, &self.plan.matrix(self.workers, parts), rows))
+    /// The matrices `parts` one below another.
+    fn matrix(&self, parts: &[ModelTensor]) -> Result<CudaSlice<u16>, CudaError> {
+        self.device.upload(&rounded(self.workers, &self.plan.matrix(self.workers, parts)))
     }
 }
 
-/// The nearest bf16 of every number of a matrix, and below them zeros up to `rows` rows.
-fn rounded(workers: &Workers, matrix: &Matrix, rows: usize) -> Vec<u16> {
+/// The nearest bf16 of every number of a matrix.
+fn rounded(workers: &Workers, matrix: &Matrix) -> Vec<u16> {
     // Rows that are expanded at once: so many that a part is worth a thread, and few enough to stay in a cache.
     const PART: usize = 16;
     let columns = matrix.columns();
-    let mut bits = Vec::with_capacity(rows * columns);
+    let mut bits = Vec::with_capacity(matrix.rows() * columns);
     let mut part = vec![0.0; PART * columns];
     for first in (0..matrix.rows()).step_by(PART) {
         let count = PART.min(matrix.rows() - first);
@@ -161,7 +155,6 @@ fn rounded(workers: &Workers, matrix: &Matrix, rows: usize) -> Vec<u16> {
         workers.for_each_row(part, columns, |row, out| matrix.expand_row(workers.isa(), first + row, out));
         bits.extend(part.iter().map(|&number| to_bf16(number)));
     }
-    bits.resize(rows * columns, 0);
     bits
 }
 
@@ -172,12 +165,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_no_token_are_zeros() {
+    fn a_matrix_is_rounded_in_parts_and_keeps_its_order() {
         let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
         let numbers: Vec<f32> = (0..34).map(|number| number as f32 - 3.0).collect();
-        let bits = rounded(&workers, &Matrix::floats(2, numbers.clone()), 24);
-        assert_eq!(bits.len(), 48);
-        assert_eq!(bits[..34], numbers.iter().map(|&number| to_bf16(number)).collect::<Vec<_>>());
-        assert!(bits[34..].iter().all(|&bits| bits == 0));
+        let bits = rounded(&workers, &Matrix::floats(2, numbers.clone()));
+        assert_eq!(bits, numbers.iter().map(|&number| to_bf16(number)).collect::<Vec<_>>());
     }
 }

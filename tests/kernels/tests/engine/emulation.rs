@@ -127,10 +127,9 @@ impl Emulation {
         let bias = self.tensors.get(&format!("{name}.bias"));
         let row = |input: &Vec<f64>| {
             let products = weight.chunks_exact(input.len()).map(|row| sum_of_products(row, input));
-            let products = numbers.round_all(products);
             match bias {
-                Some(bias) => numbers.round_all(products.iter().zip(bias).map(|(product, bias)| product + bias)),
-                None => products,
+                Some(bias) => numbers.round_all(products.zip(bias).map(|(product, bias)| product + bias)),
+                None => numbers.round_all(products),
             }
         };
         inputs.iter().map(row).collect()
@@ -251,7 +250,8 @@ impl Emulation {
             ("mlp", NAMES)
         };
         let prefix = format!("layers.{layer}.{block}");
-        let routers = self.linear(numbers, &format!("{prefix}.gate"), inputs);
+        // Logits stay as they are summed.
+        let routers = self.linear(Numbers::Double, &format!("{prefix}.gate"), inputs);
         let of_token = |(token, input): (usize, &Vec<f64>)| {
             let logits = &routers[token];
             let chosen = match forced {
@@ -293,7 +293,7 @@ impl Emulation {
         }
         let normed = self.norm(numbers, "norm", &hidden);
         let head = if self.tensors.contains_key("lm_head.weight") { "lm_head" } else { "embed_tokens" };
-        let logits = self.linear(numbers, head, &normed);
+        let logits = self.linear(Numbers::Double, head, &normed);
         Run { logits: logits.into_iter().flatten().map(|logit| logit as f32).collect(), routers }
     }
 }
