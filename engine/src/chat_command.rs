@@ -85,7 +85,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
             "/reset" => chat.messages.clone_from(&chat.system),
             message => match chat.answer(&mut runner, &interrupts, message) {
                 // A person at a terminal goes on; what comes through a pipe has nobody to do so.
-                Err(Failure::Run(problem)) if is_terminal => note(&format!("engine: {problem}\n")),
+                Err(Failure::Run(problem)) if is_terminal && !runner.is_lost() => note(&format!("engine: {problem}\n")),
                 Err(Failure::Interrupted) if is_terminal => {}
                 answered => answered?,
             },

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kernels::cuda::CudaError;
+
 /// Any failure of the engine.
 ///
 /// A message says what was found, where, and, where there is one, what to do about it. Damaged input of any kind ends here and
@@ -70,10 +72,19 @@ pub enum Error {
     Free(#[from] crate::kv::FreeError),
     /// The CUDA device, its driver or its compiler refused something.
     #[error("CUDA: {0}")]
-    Cuda(#[from] kernels::cuda::CudaError),
+    Cuda(#[source] CudaError),
+    /// A kernel failed, and so does everything that follows on the CUDA device.
+    #[error("CUDA: {0}: this process cannot use the device any more, start the engine again")]
+    DeviceLost(#[source] CudaError),
     /// The worker threads could not be started.
     #[error(transparent)]
     Workers(#[from] kernels::cpu::WorkersError),
+}
+
+impl From<CudaError> for Error {
+    fn from(error: CudaError) -> Self {
+        if error.is_lasting() { Self::DeviceLost(error) } else { Self::Cuda(error) }
+    }
 }
 
 /// A result with the engine's error.

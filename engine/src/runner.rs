@@ -60,6 +60,7 @@ pub struct Runner {
     pages: PageAllocator,
     limits: RunnerLimits,
     context_length: usize,
+    is_lost: bool,
 }
 
 /// What limits come to for a model.
@@ -92,7 +93,7 @@ impl Runner {
     }
 
     fn of(backend: Backend, Sizes { limits, pages, context_length }: Sizes) -> Self {
-        Self { backend, pages: PageAllocator::new(pages), limits, context_length }
+        Self { backend, pages: PageAllocator::new(pages), limits, context_length, is_lost: false }
     }
 
     /// A runner of the same model in the same place with other limits. All sequences are gone.
@@ -164,6 +165,12 @@ impl Runner {
     #[must_use]
     pub fn takes_pages_of(&self, tokens: usize) -> bool {
         self.backend.takes_pages_of(tokens)
+    }
+
+    /// Whether the device has failed for good: whatever is asked of this runner is an error.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// The pages no sequence holds.
@@ -258,7 +265,9 @@ impl Runner {
         let slots: Vec<usize> = positions.iter().map(|&position| table.slot(position)).collect();
         let span = SequenceSpan { block_table: table.pages(), cached, new: chunk.len() };
         let batch = Batch { token_ids: chunk, positions: &positions, slots: &slots, sequences: &[span], logit_rows };
-        self.backend.forward(batch, cancel)
+        let logits = self.backend.forward(batch, cancel);
+        self.is_lost |= matches!(logits, Err(Error::DeviceLost(_)));
+        logits
     }
 
     /// Forgets all but the first `tokens` tokens of a sequence, and returns the pages that are not needed any more.

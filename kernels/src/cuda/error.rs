@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
 use cudarc::nvrtc::result::NvrtcError;
 
 /// An error of the CUDA side of this crate.
@@ -89,6 +90,33 @@ pub enum CudaError {
         /// What the launch needs, in words or as a number.
         needed: String,
     },
+}
+
+impl CudaError {
+    /// Whether a kernel has failed: then what it did to memory is not known, and everything that follows fails too, in all
+    /// of the process that uses the device.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        use CUresult::{
+            CUDA_ERROR_ASSERT, CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_HARDWARE_STACK_ERROR,
+            CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_INVALID_ADDRESS_SPACE,
+            CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_MISALIGNED_ADDRESS,
+        };
+        let Self::Driver { source, .. } = self else { return false };
+        matches!(
+            source.0,
+            CUDA_ERROR_ASSERT
+                | CUDA_ERROR_ECC_UNCORRECTABLE
+                | CUDA_ERROR_HARDWARE_STACK_ERROR
+                | CUDA_ERROR_ILLEGAL_ADDRESS
+                | CUDA_ERROR_ILLEGAL_INSTRUCTION
+                | CUDA_ERROR_INVALID_ADDRESS_SPACE
+                | CUDA_ERROR_INVALID_PC
+                | CUDA_ERROR_LAUNCH_FAILED
+                | CUDA_ERROR_LAUNCH_TIMEOUT
+                | CUDA_ERROR_MISALIGNED_ADDRESS
+        )
+    }
 }
 
 fn place(folder: Option<&PathBuf>) -> String {

@@ -110,8 +110,7 @@ impl CudaDecoder {
     /// Runs the tokens of `batch` through the model, adds their keys and values to `state`, and returns the wanted logits,
     /// `[logit_rows, vocab_size]`; nothing when it was cancelled, and then the keys and values of these tokens are not all there.
     ///
-    /// `cancel` is asked before each layer. A kernel that fails is an error here or of a later call, and stays one: the device
-    /// has to be opened again.
+    /// `cancel` is asked before each layer. A kernel that fails is [`Error::DeviceLost`] here and from then on.
     pub fn forward(&self, state: &mut CudaState, batch: Batch<'_>, cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
         let sizes = state.sizes;
         let shape = state.inputs.set(&self.device, sizes, batch)?;
