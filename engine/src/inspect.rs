@@ -58,5 +58,6 @@ mod tests {
         );
         assert_eq!(kind_of("blk.0.attn_q.weight"), "blk.*.attn_q.weight");
         assert_eq!(kind_of("model.norm2.weight"), "model.norm2.weight");
+        assert_eq!(kind_of("a..b"), "a..b");
     }
 }

@@ -55,7 +55,10 @@ fn weights_may_be_made_up() {
 
 #[test]
 fn a_shape_that_cannot_run_is_refused_before_any_is_run() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 7] = [
+        (&["--batch-size", "0"], "must be at least 1"),
+        (&["--input-len", "0"], "must be at least 1"),
+        (&["--correctness-test", "--context-length", "8"], "a room of 8 tokens is too little"),
         (&["--batch-size", "1,4"], "a step takes one sequence in this version, so the batch size must be 1"),
         (&["--input-len", "8,2048"], "2063 tokens are more than the context length of 2048"),
         (&["--max-total-tokens", "64"], "143 tokens are more than the 64 that there is room for"),

@@ -4,6 +4,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 
@@ -13,10 +14,14 @@ use engine::text::{Message, SpecialTokens};
 use support::{ON_CPU, models, open, runner};
 
 fn chat(flags: &[&str]) -> Child {
+    chat_with(&models().join("llama"), flags)
+}
+
+fn chat_with(model: &Path, flags: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_engine"))
         .envs([ON_CPU])
         .args(["chat", "--model-path"])
-        .arg(models().join("llama"))
+        .arg(model)
         .args(flags)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -69,6 +74,7 @@ fn each_line_is_answered_with_what_was_said_before_in_mind() {
     // The last line may lack its end.
     let output = said(chat(&FLAGS), b"Hello");
     assert_eq!(text(&output), format!("{first}\n"));
+    assert!(output.stderr.is_empty(), "the end of a pipe is no end of a line on a terminal");
     assert_eq!(text(&said(chat(&FLAGS), b"")), "");
 }
 
@@ -96,6 +102,27 @@ fn what_cannot_be_answered_ends_a_chat_through_a_pipe_with_the_reason() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(1 | 2)) && said.contains(part), "`{part}` is missing in: {said}");
     }
+}
+
+#[test]
+fn a_model_that_holds_no_conversations_is_told_before_anything_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
+    }
+    let output = said(chat_with(folder.path(), &[]), b"");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("has no chat template"), "{said}");
+}
+
+#[test]
+fn a_line_through_a_pipe_may_be_longer_than_one_on_a_terminal() {
+    let mut line = "word ".repeat(1000);
+    line.push('\n');
+    let output = said(chat(&["--context-length", "64"]), line.as_bytes());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("more than the context length of 64"), "{said}");
 }
 
 #[cfg(unix)]
@@ -204,6 +231,18 @@ mod on_a_terminal {
         // Nothing was asked.
         says(&mut terminal, "Hello\r", &answer(&[Message::user("Hello")]));
         terminal.types("\x04");
+        assert_eq!(terminal.ends().0.code(), Some(0));
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_answered_is_told_and_the_chat_goes_on() {
+        let mut terminal = chat(&[&FLAGS[..], &["--context-length", "64"]].concat());
+        let from = terminal.screen.len();
+        terminal.types(&format!("{}\r", "word ".repeat(60)));
+        terminal.shows(from, "more than the context length of 64");
+        terminal.shows(from, "\r\n> ");
+        says(&mut terminal, "Hello\r", &answer(&[Message::user("Hello")]));
+        terminal.types("/exit\r");
         assert_eq!(terminal.ends().0.code(), Some(0));
     }
 

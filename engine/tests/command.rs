@@ -404,6 +404,32 @@ fn a_model_folder_that_lacks_a_file_is_told_which() {
     assert!(said.contains("tokenizer.json"), "{said}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_folder_is_one_whatever_its_name_ends_in_and_its_template_may_be_one_of_several() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model-1.5");
+    std::fs::create_dir(&model).expect("made");
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        std::os::unix::fs::symlink(models().join("llama").join(name), model.join(name)).expect("linked");
+    }
+    let own = json(&models().join("llama/tokenizer_config.json"))["chat_template"].clone();
+    let other = serde_json::json!({"name": "tool_use", "template": "never"});
+    let templates = serde_json::json!({"chat_template": [other, {"name": "default", "template": own}]});
+    std::fs::write(model.join("tokenizer_config.json"), templates.to_string()).expect("written");
+    let chat =
+        |path: &str| engine(&["generate", "--model-path", path, "--chat", "hi", "--max-new-tokens", "2", "--json"]);
+    let (path, whole) = (model.to_str().expect("text"), models().join("llama"));
+    let ids = result(&chat(path))["prompt_token_ids"].clone();
+    assert_eq!(ids, result(&chat(whole.to_str().expect("text")))["prompt_token_ids"]);
+    // A file of its own counts more.
+    std::fs::write(model.join("chat_template.jinja"), "hi").expect("written");
+    assert_ne!(result(&chat(path))["prompt_token_ids"], ids);
+    // A file that is there and cannot be read is not taken for none.
+    std::fs::create_dir(model.join("generation_config.json")).expect("made");
+    assert!(refusal(&chat(path), 1).contains("generation_config.json"));
+}
+
 #[test]
 fn what_cannot_be_served_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 6] = [
@@ -427,8 +453,13 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         let said = refusal(&generate(arguments), 1);
         assert!(said.contains(part), "`{part}` is missing in: {said}");
     }
-    let said = refusal(&engine(&["generate", "--prompt", "a", "--model-path", "/no/such/model"]), 1);
-    assert!(said.contains("/no/such/model"), "{said}");
+    let unknown = ["generate", "--prompt", "a", "--model-path", "/no/such/model"];
+    let said = refusal(&engine(&unknown), 1);
+    assert!(said.contains("/no/such/model") && !said.contains("short name"), "{said}");
+    let said = refusal(&engine(&["generate", "--prompt", "a", "--load-format", "safetensors"]), 2);
+    assert!(said.contains("--load-format safetensors needs --model-path"), "{said}");
+    let said = refusal(&engine(&[&unknown[..], &["--load-format", "dummy"]].concat()), 1);
+    assert!(said.contains("/no/such/model: no folder with config.json"), "{said}");
 }
 
 #[test]

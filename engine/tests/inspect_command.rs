@@ -75,6 +75,8 @@ fn experts_and_windows_are_described_where_a_model_has_them() {
     let experts = text("qwen3_moe");
     assert!(experts.contains("8 of size 48, 2 for each token, in 3 layers"), "{experts}");
     assert!(experts.contains("qwen3_moe"), "{experts}");
+    let experts = text("options/experts_every_second_layer");
+    assert!(experts.contains(" for each token, in 1 layer"), "{experts}");
     let window = text("mistral");
     assert!(window.contains("16 tokens in 3 layers") && !window.contains("experts"), "{window}");
     assert!(!text("llama").contains("sliding window"));

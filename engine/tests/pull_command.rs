@@ -120,6 +120,8 @@ fn a_failure_leaves_nothing_and_says_every_way_to_proceed() {
     // Nobody listens at a port that was given back.
     let gone = HubServer::start(Contents::default()).endpoint.clone();
     fails(&gone, &pull, Some(&gone));
+    let said = refusal(&engine(&pull, cache.path(), Some(&gone)), cache.path());
+    assert!(!said.contains("--hub-ca-file"), "certificates are not the problem: {said}");
     fails("status 404", &["pull", "some/other"], Some(&hub.endpoint));
     fails("there is no file of Q4_0: it has no GGUF file", &["pull", "some/Model-1.5:q4_0"], Some(&hub.endpoint));
     let weights = "model.safetensors";
@@ -212,7 +214,8 @@ fn goes_on(hub: &HubServer, cache: &Path) -> Vec<Asked> {
 #[test]
 fn a_pull_that_was_cut_short_goes_on_from_there() {
     let size = fs::metadata(models().join("llama").join(WEIGHTS)).expect("a file").len();
-    for has_tags in [false, true] {
+    // Whether the content has a name at first, and later.
+    for (has_tags, keeps_tags) in [(false, false), (true, true), (false, true), (true, false)] {
         let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
         hub.change(|contents| contents.has_tags = has_tags);
         trouble(&hub, Trouble::BreakOff(5000));
@@ -225,13 +228,22 @@ fn a_pull_that_was_cut_short_goes_on_from_there() {
         trouble(&hub, Trouble::BreakOff(700));
         let said = ends(&hub, cache.path(), &[]);
         assert!(said.contains(&format!("breaks off after 5700 of {size} bytes")), "{said}");
-        hub.change(|contents| contents.trouble.clear());
+        hub.change(|contents| {
+            contents.trouble.clear();
+            contents.has_tags = keeps_tags;
+        });
         hub.questions();
         let asked = goes_on(&hub, cache.path());
-        assert_eq!(asked.len(), 1);
+        assert_eq!(asked.len(), 1, "{has_tags} {keeps_tags}: {asked:?}");
         assert_eq!(asked[0].header("range"), Some("bytes=5700-"));
         assert_eq!(asked[0].header("if-range").is_some(), has_tags);
     }
+    // A weak name says nothing about bytes.
+    let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+    hub.change(|contents| (contents.has_tags, contents.has_weak_tags) = (true, true));
+    trouble(&hub, Trouble::BreakOff(5000));
+    ends(&hub, cache.path(), &[]);
+    assert_eq!(goes_on(&hub, cache.path())[0].header("if-range"), None);
 }
 
 #[test]
@@ -293,6 +305,17 @@ fn a_hub_that_is_gone_after_its_list_is_asked_again_and_one_that_never_was_is_no
     let gone = HubServer::start(Contents::default()).endpoint.clone();
     let said = pull(&gone);
     assert!(!said.contains("trying again"), "{said}");
+    // The default model's file is asked for without a list.
+    let empty = tempfile::tempdir().expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_engine"))
+        .env_clear()
+        .envs([("HF_ENDPOINT", gone.as_str()), ("PATH", "/no/such/folder")])
+        .args(["pull", "default", "--cache-dir"])
+        .arg(empty.path())
+        .output()
+        .expect("runs");
+    let said = refusal(&output, empty.path());
+    assert!(said.contains("and from the hub: ") && !said.contains("trying again"), "{said}");
 }
 
 #[test]
@@ -322,8 +345,11 @@ fn files_that_are_whole_are_not_fetched_again() {
 
 #[test]
 fn a_hub_that_has_no_parts_or_other_ones_is_asked_for_the_whole() {
-    for (trouble_then, asked) in [(Trouble::Whole, 1), (Trouble::OtherPart, 2), (Trouble::NoPart, 2)] {
+    for (trouble_then, asked) in
+        [(Trouble::Whole, 1), (Trouble::OtherPart, 2), (Trouble::OtherContent, 2), (Trouble::NoPart, 2)]
+    {
         let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
+        hub.change(|contents| contents.has_tags = true);
         trouble(&hub, Trouble::BreakOff(5000));
         ends(&hub, cache.path(), &[]);
         hub.questions();
@@ -368,6 +394,7 @@ fn what_changed_meanwhile_is_fetched_anew() {
         assert!(fs::read(path.join(WEIGHTS)).expect("fetched") == other, "two contents were mixed");
         let asked: Vec<_> = hub.questions().into_iter().filter(|asked| asked.target.ends_with(WEIGHTS)).collect();
         assert_eq!(asked[0].header("if-range").is_some(), commit == "c0ffee", "{asked:?}");
+        assert_eq!(asked.len(), 1, "what comes whole is asked for once");
     }
 }
 

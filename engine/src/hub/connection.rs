@@ -81,8 +81,13 @@ impl Connection {
         if let Some(user) = parsed.username() {
             builder = builder.username(user).password(parsed.password().unwrap_or_default());
         }
-        let all = self.no_proxy.iter().map(|host| host.trim()).filter(|host| !host.is_empty());
-        all.fold(builder, ProxyBuilder::no_proxy).build().map(Some).map_err(|_| wrong())
+        self.no_proxy
+            .iter()
+            .map(|host| host.trim())
+            .fold(builder, ProxyBuilder::no_proxy)
+            .build()
+            .map(Some)
+            .map_err(|_| wrong())
     }
 }
 

@@ -282,5 +282,11 @@ mod tests {
         assert_eq!(name("Q8_0").as_deref(), Ok("Q8_0.gguf"));
         assert!(name("F16").is_err(), "what lies in folders is not meant");
         assert!(chosen(&files, None).is_err_and(|problem| problem.contains("say which file is meant")));
+        // What is hidden is not meant either.
+        let files: Vec<ListedFile> = [".m.gguf", "m.gguf"]
+            .map(|name| serde_json::from_value(serde_json::json!({ "rfilename": name })).expect("a file"))
+            .into();
+        let names: Vec<_> = chosen(&files, None).expect("one").iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["m.gguf"]);
     }
 }

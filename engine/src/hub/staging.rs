@@ -166,8 +166,27 @@ mod tests {
         assert_eq!(fs::read(staging.parts().join("x")).expect("kept"), b"half");
         staging.keep_if("another").expect("written");
         assert_eq!(entries(&staging.parts()), 0, "what belongs to another state is gone");
+        // A whole file is kept with its state, though nothing is half done.
+        fs::write(staging.files().join("x"), "whole").expect("written");
+        drop(staging);
+        let staging = enter();
+        staging.keep_if("another").expect("written");
+        assert_eq!(fs::read(staging.files().join("x")).expect("kept"), b"whole");
+        staging.clear().expect("cleared");
         drop(staging);
         assert_eq!(entries(cache.path()), 0);
+    }
+
+    #[test]
+    fn a_lock_that_was_removed_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(LOCK);
+        let lock = File::create(&path).expect("made");
+        assert!(is_still_at(&lock, &path));
+        fs::remove_file(&path).expect("removed");
+        assert!(!is_still_at(&lock, &path));
+        File::create(&path).expect("made");
+        assert!(!is_still_at(&lock, &path), "it is another one");
     }
 
     #[test]
@@ -184,10 +203,13 @@ mod tests {
                     let mark = staging.folder.join("mark");
                     // Two at once would meet here.
                     assert!(File::create_new(&mark).is_ok(), "two are in it");
+                    assert!(staging.folder.join(LOCK).exists(), "the next one would not wait");
                     fs::remove_file(&mark).expect("removed");
                     sender.send(()).expect("the test listens");
                 });
             }
+            // Some have begun to wait by then, for a lock that is removed with what it was for.
+            thread::sleep(Duration::from_millis(50));
             assert!(receiver.try_recv().is_err(), "somebody did not wait");
             drop(first);
         });

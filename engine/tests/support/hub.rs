@@ -28,6 +28,8 @@ pub(crate) struct Contents {
     pub(crate) listed_size: Option<usize>,
     /// Whether answers have a name for the content, by which a rest of another content is told.
     pub(crate) has_tags: bool,
+    /// Whether these names are weak: of contents that mean the same, and may differ in their bytes.
+    pub(crate) has_weak_tags: bool,
     /// What opens it; open to all without.
     pub(crate) token: Option<String>,
 }
@@ -47,6 +49,8 @@ pub(crate) enum Trouble {
     OtherPart,
     /// The part is none of the file.
     NoPart,
+    /// The part is of another content, whatever was asked for.
+    OtherContent,
     /// The answer says that it is of this length, and has the file's.
     Length(usize),
     /// The file is at this address.
@@ -230,7 +234,7 @@ fn reply(question: &Asked, contents: &Contents) -> Reply {
         Some(Trouble::NoPart) => return status("416 Range Not Satisfiable"),
         Some(Trouble::Length(length)) => reply.says_length(*length),
         Some(Trouble::Elsewhere(address)) => return status(&format!("302 Found\r\nlocation: {address}")),
-        Some(Trouble::Whole | Trouble::OtherPart) | None => {}
+        Some(Trouble::Whole | Trouble::OtherPart | Trouble::OtherContent) | None => {}
     }
     reply
 }
@@ -238,10 +242,16 @@ fn reply(question: &Asked, contents: &Contents) -> Reply {
 /// A file or the part that was asked for.
 fn of_file(question: &Asked, contents: &Contents, body: &[u8], trouble: Option<&Trouble>) -> Reply {
     let tag = format!("\"{}-{}\"", contents.commit, body.iter().map(|byte| u64::from(*byte)).sum::<u64>());
-    let tagged = if contents.has_tags { format!("etag: {tag}\r\n") } else { String::new() };
+    let weak = if contents.has_weak_tags { "W/" } else { "" };
+    let tagged = match trouble {
+        Some(Trouble::OtherContent) => "etag: \"other\"\r\n".to_owned(),
+        _ if contents.has_tags => format!("etag: {weak}{tag}\r\n"),
+        _ => String::new(),
+    };
     let first =
         question.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
-    let is_same = question.header("if-range").is_none_or(|asked| asked == tag);
+    let is_same =
+        question.header("if-range").is_none_or(|asked| asked == tag) || matches!(trouble, Some(Trouble::OtherContent));
     match first.filter(|_| is_same && !matches!(trouble, Some(Trouble::Whole))) {
         None => Reply { head: format!("200 OK\r\n{tagged}"), body: body.to_vec(), ..Reply::default() },
         Some(first) if first >= body.len() => Reply {
