@@ -6,7 +6,8 @@ use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::kv::KvStore;
 use crate::model::{
-    AttentionBackend, AttentionBackends, Batch, CudaDecoder, CudaSizes, CudaState, DecodeKernel, Decoder, ModelConfig,
+    AttentionBackend, AttentionBackends, Batch, CudaDecoder, CudaSizes, CudaState, DecodeKernel, Decoder, GraphUse,
+    ModelConfig,
 };
 use crate::runner::RunnerLimits;
 
@@ -130,6 +131,14 @@ impl Backend {
                     DecodeKernel::SplitKv { .. } => CudaSplitKv,
                 },
             },
+        }
+    }
+
+    /// What became of capturing the steps of single tokens; nothing where none are.
+    pub(crate) fn graph_use(&self) -> Option<&GraphUse> {
+        match self {
+            Self::Cpu(_) => None,
+            Self::Cuda(own) => Some(own.state.graph_use()),
         }
     }
 

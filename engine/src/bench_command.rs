@@ -77,7 +77,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let Some((ONE_BATCH, matches)) = matches.subcommand() else { unreachable!("clap requires the command above") };
     let Opened { context, checkpoint } = launch::open(&loader(matches), None)?;
-    let runner = launch::build_runner(&context.view(), &checkpoint, Machine::detect())?;
+    let runner = launch::build_runner(&context, &checkpoint, Machine::detect())?;
     let seed = launch::seed(&context.view());
     if matches.get_flag("correctness-test") { compare(matches, runner, seed) } else { time(matches, runner, seed) }
 }
@@ -106,6 +106,7 @@ fn time(matches: &ArgMatches, mut runner: Runner, seed: u64) -> Result<(), Failu
         }
         out.flush()?;
     }
+    launch::warn_of_graphs(&runner);
     Ok(())
 }
 

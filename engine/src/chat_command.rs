@@ -49,7 +49,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         matches.get_one::<String>("system").map(|text| Message::system(text)).into_iter().collect();
     // Without vocabulary or chat template there is no conversation, which is said before anything is waited for.
     prompt::of_conversation(&checkpoint, &[&system[..], &[Message::user("?")]].concat())?;
-    let mut runner = launch::build_runner(&context.view(), &checkpoint, Machine::detect())?;
+    let mut runner = launch::build_runner(&context, &checkpoint, Machine::detect())?;
     let kept = Kept::new(&runner);
     let mut chat = Chat {
         context: &context,
@@ -91,6 +91,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
             },
         }
     }
+    launch::warn_of_graphs(&runner);
     chat.kept.release(&mut runner).map_err(Failure::run)
 }
 

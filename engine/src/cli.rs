@@ -116,9 +116,14 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Context<Settings>, Failur
 /// Tells of names that are going away.
 pub(crate) fn warn(warnings: &[ConfigError]) {
     for warning in warnings {
-        // A reader that is gone misses a warning, nothing else.
-        let _ = writeln!(std::io::stderr(), "engine: warning: {warning}");
+        warn_in_words(&warning.to_string());
     }
+}
+
+/// Warns of something that is not about settings.
+pub(crate) fn warn_in_words(warning: &str) {
+    // A reader that is gone misses a warning, nothing else.
+    let _ = writeln!(std::io::stderr(), "engine: warning: {warning}");
 }
 
 fn explain(error: &kitbag::clap::Error) -> ExitCode {

@@ -86,7 +86,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let start = Instant::now();
     let Opened { context, checkpoint } = launch::open(&loader(matches), None)?;
     let prompt = prompt_token_ids(matches, &checkpoint)?;
-    let mut runner = launch::build_runner(&context.view(), &checkpoint, Machine::detect())?;
+    let mut runner = launch::build_runner(&context, &checkpoint, Machine::detect())?;
     let load = start.elapsed();
     let request = launch::request(&context.view(), &checkpoint, prompt, asked(matches));
     let tokenizer = checkpoint.tokenizer();
@@ -117,6 +117,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         writeln!(out, "{}", generation.text)?;
     }
     out.flush()?;
+    launch::warn_of_graphs(&runner);
     if is_interrupted { Err(Failure::Interrupted) } else { Ok(()) }
 }
 

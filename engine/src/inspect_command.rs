@@ -37,7 +37,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let Opened { context, checkpoint } = launch::open(&loader(matches), model)?;
     let view = context.view();
     let plan = launch::plan(&view, &checkpoint)?;
-    let need = launch::need(&view, &checkpoint, &plan);
+    let need = launch::need(&context, &checkpoint, &plan);
     let report = report(&checkpoint, plan.parameters(), need);
     let text = if matches.get_flag("json") { format!("{report}\n") } else { text(&report) };
     Ok(std::io::stdout().write_all(text.as_bytes())?)

@@ -10,8 +10,8 @@ use engine::checkpoint::Checkpoint;
 use engine::generate::Request;
 use engine::memory::{Need, Wanted};
 use engine::model::{
-    self as models, AttentionNeeds, CudaChoices, CudaDecoder, DecodeKernel, Decoder, Phase, WeightForm, WeightPlan,
-    cuda,
+    self as models, AttentionNeeds, CudaChoices, CudaDecoder, DecodeKernel, Decoder, GraphUse, Phase, WeightForm,
+    WeightPlan, cuda,
 };
 use engine::runner::{Runner, RunnerLimits};
 use engine::sampling::Sampling;
@@ -23,7 +23,7 @@ use engine_config::{Settings, SettingsRecording};
 use kernels::cpu::Workers;
 use kernels::cuda::check::CheckShapes;
 use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape};
-use kitbag::{ConfigRole, Context, Errors, Loader, Resolved, View};
+use kitbag::{Captured, ConfigRole, Context, Errors, Loader, Resolved, View};
 
 use crate::cli::{self, Failure};
 use crate::machine::Machine;
@@ -255,16 +255,45 @@ fn refuse_other_attention(view: &View<Settings, RunnerRole>, checkpoint: &Checkp
     Ok(())
 }
 
-/// What a model on a CUDA device is compiled for.
-fn cuda_choices(view: &View<Settings, RunnerRole>) -> CudaChoices {
-    let pin = view.pin();
-    let kernel = pin.exec().kernel();
-    CudaChoices {
-        page_size: pin.schedule().page_size(),
-        decode: match kernel.decode_attention_backend() {
-            AttentionBackend::CudaSplitKv => DecodeKernel::SplitKv { tokens: kernel.decode_split_tokens() },
-            _ => DecodeKernel::Paged,
-        },
+/// What the settings say about the steps of a model: their sizes, and what computes them on a CUDA device. Nothing that is compiled or
+/// captured there depends on other settings.
+pub(crate) struct StepSettings {
+    page_size: usize,
+    pool_pages: Option<usize>,
+    chunked_prefill_size: usize,
+    context_length: Option<usize>,
+    memory_limit: Option<u64>,
+    choices: CudaChoices,
+}
+
+impl StepSettings {
+    fn of(now: &SettingsRecording) -> Self {
+        let (exec, page_size) = (now.exec(), now.schedule().page_size());
+        let kernel = exec.kernel();
+        Self {
+            page_size,
+            pool_pages: *now.schedule().pool_pages(),
+            chunked_prefill_size: now.schedule().chunked_prefill_size(),
+            context_length: now.model().context_length(),
+            memory_limit: exec.memory_limit().map(|limit| limit.0),
+            choices: CudaChoices {
+                page_size,
+                decode: match kernel.decode_attention_backend() {
+                    AttentionBackend::CudaSplitKv => DecodeKernel::SplitKv { tokens: kernel.decode_split_tokens() },
+                    _ => DecodeKernel::Paged,
+                },
+                graphs: !exec.graph().disable_cuda_graph(),
+                settings_key: 0,
+            },
+        }
+    }
+
+    /// Those of this moment, with the key of all that was read.
+    pub(crate) fn read(context: &Context<Settings>) -> (Self, Captured) {
+        let (mut settings, captured) = context.capture(Self::of);
+        let key = u128::from_str_radix(&captured.fingerprint().to_string(), 16);
+        settings.choices.settings_key = key.unwrap_or_else(|_| unreachable!("a fingerprint is a hexadecimal number"));
+        (settings, captured)
     }
 }
 
@@ -277,19 +306,21 @@ fn undecided(leaf: &str) -> Failure {
 ///
 /// What does not fit is refused before the weights are read.
 pub(crate) fn build_runner(
-    view: &View<Settings, RunnerRole>,
+    context: &Context<Settings>,
     checkpoint: &Checkpoint,
     machine: Machine,
 ) -> Result<Runner, Failure> {
+    let view = &context.view::<RunnerRole>();
     let pin = view.pin();
-    let (schedule, exec) = (pin.schedule(), pin.exec());
+    let exec = pin.exec();
+    let (settings, _) = StepSettings::read(context);
     refuse_other_activations(exec)?;
     let plan = plan(view, checkpoint)?;
-    let Some(context_length) = pin.model().context_length() else {
+    let Some(context_length) = settings.context_length else {
         return Err(undecided("model.context_length"));
     };
-    let page_size = schedule.page_size();
-    let wanted = match *schedule.pool_pages() {
+    let page_size = settings.page_size;
+    let wanted = match settings.pool_pages {
         Some(pages) => Wanted::All(pages.saturating_mul(page_size)),
         None => Wanted::AtMost(context_length),
     };
@@ -308,16 +339,16 @@ pub(crate) fn build_runner(
     } else {
         None
     };
-    let limit = exec.memory_limit().map(|limit| limit.0);
+    let limit = settings.memory_limit;
     let available = match &device {
         None => limit.or(machine.memory),
         Some(device) => Some(device.free_memory().map_err(Failure::run)?.min(limit.unwrap_or(u64::MAX))),
     };
-    let pool_pages = need(view, checkpoint, &plan).pages(available, page_size, wanted).map_err(Failure::run)?;
+    let pool_pages = need(context, checkpoint, &plan).pages(available, page_size, wanted).map_err(Failure::run)?;
     let limits = RunnerLimits {
         page_size,
         pool_pages,
-        chunked_prefill_size: schedule.chunked_prefill_size(),
+        chunked_prefill_size: settings.chunked_prefill_size,
         context_length: Some(context_length),
     };
     let threads = NonZeroUsize::new(exec.threads()).unwrap_or(NonZeroUsize::MIN);
@@ -338,12 +369,19 @@ pub(crate) fn build_runner(
             Runner::new(model, workers, limits)
         }
         Some(device) => {
-            let model = CudaDecoder::load(&plan, &workers, device, cuda_choices(view));
+            let model = CudaDecoder::load(&plan, &workers, device, settings.choices);
             bar.finish_and_clear();
             model.and_then(|model| Runner::on_cuda(model, limits))
         }
     };
     runner.map_err(Failure::run)
+}
+
+/// Says why steps are not captured that were meant to be.
+pub(crate) fn warn_of_graphs(runner: &Runner) {
+    if let Some(warning) = runner.graph_use().and_then(GraphUse::warning) {
+        cli::warn_in_words(&warning);
+    }
 }
 
 /// Which weights of a model are read from where, and what they are kept as.
@@ -376,13 +414,12 @@ pub(crate) fn plan<'a>(
 }
 
 /// The memory that the model of `plan` takes with the settings of this moment.
-pub(crate) fn need(view: &View<Settings, RunnerRole>, checkpoint: &Checkpoint, plan: &WeightPlan<'_>) -> Need {
-    let pin = view.pin();
-    let chunk = pin.schedule().chunked_prefill_size();
-    if pin.exec().device() == Device::Cuda {
-        return cuda::need(plan, chunk, cuda_choices(view));
+pub(crate) fn need(context: &Context<Settings>, checkpoint: &Checkpoint, plan: &WeightPlan<'_>) -> Need {
+    let (settings, _) = StepSettings::read(context);
+    if context.view::<RunnerRole>().pin().exec().device() == Device::Cuda {
+        return cuda::need(plan, settings.chunked_prefill_size, settings.choices);
     }
-    Need::of(checkpoint.config(), plan.loaded_bytes() as u64, chunk)
+    Need::of(checkpoint.config(), plan.loaded_bytes() as u64, settings.chunked_prefill_size)
 }
 
 /// What a request asks for besides the settings.

@@ -7,7 +7,7 @@ use crate::built::{Built, KvPool};
 use crate::cancel::{Cancel, Never};
 use crate::error::{Error, Result};
 use crate::kv::{BlockTable, PageAllocator};
-use crate::model::{Batch, CudaDecoder, Decoder, ModelConfig};
+use crate::model::{Batch, CudaDecoder, Decoder, GraphUse, ModelConfig};
 
 /// The sizes a runner is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,12 @@ impl Runner {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.is_lost
+    }
+
+    /// What became of capturing the steps of single tokens; nothing on the CPU.
+    #[must_use]
+    pub fn graph_use(&self) -> Option<&GraphUse> {
+        self.backend.graph_use()
     }
 
     /// The pages no sequence holds.

@@ -23,6 +23,19 @@ pub struct Exec {
     /// What results may depend on.
     #[config(nested)]
     pub deterministic: Deterministic,
+    /// Steps that are captured.
+    #[config(nested)]
+    pub graph: Graph,
+}
+
+/// Steps that are captured.
+#[derive(ConfigNamespaces)]
+#[config(ns = "exec.graph")]
+pub struct Graph {
+    /// On CUDA, launch each kernel by itself, instead of a step of single tokens as a whole, which is captured the second time that
+    /// one of its size runs.
+    #[config(default = false)]
+    pub disable_cuda_graph: bool,
 }
 
 /// What results may depend on.

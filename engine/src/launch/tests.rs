@@ -4,16 +4,23 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use engine::checkpoint::Checkpoint;
 use engine::generate::{Step, generate};
+use engine::model::DecodeKernel;
 use engine::runner::Runner;
-use engine_config::Settings;
+use engine_config::exec::{ActivationDtype, AttentionBackend, Device, WeightDtype};
+use engine_config::model::{self, OutputHead};
+use engine_config::{Settings, SettingsSetters};
 use kernels::cpu::Isa;
 use kernels::cuda::{CudaError, CudaOptions};
-use kitbag::{ConfigNamespaces, Context, Facts, Loader};
+use kitbag::{ByteSize, ChildContext, ConfigNamespaces, Context, Facts, Loader, Secret};
 
-use super::{Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, build_runner, need, open_where, plan, request};
+use super::{
+    Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, StepSettings, build_runner, need, open_where, plan,
+    request,
+};
 
 /// Tests of the CPU are the same beside a GPU.
 fn no_cuda(_: &CudaOptions) -> Result<(), CudaError> {
@@ -40,7 +47,7 @@ impl Engine {
         let machine = Machine { isa: Isa::detect(), memory: None };
         let opened = open(&loader, None).unwrap_or_else(|failure| panic!("{failure}"));
         let Opened { context, checkpoint } = opened;
-        let runner = build_runner(&context.view(), &checkpoint, machine).unwrap_or_else(|failure| panic!("{failure}"));
+        let runner = build_runner(&context, &checkpoint, machine).unwrap_or_else(|failure| panic!("{failure}"));
         Self { context, checkpoint, runner: Mutex::new(runner) }
     }
 
@@ -115,11 +122,11 @@ fn memory_that_is_too_little_is_told_before_anything_is_read() {
     let Opened { context, checkpoint } = opened(&[]);
     let need = {
         let plan = plan(&context.view(), &checkpoint).unwrap_or_else(|failure| panic!("{failure}"));
-        need(&context.view(), &checkpoint, &plan)
+        need(&context, &checkpoint, &plan)
     };
     let built = |memory: u64| {
         let machine = Machine { isa: Isa::scalar(), memory: Some(memory) };
-        build_runner(&context.view(), &checkpoint, machine).map(|runner| runner.capacity())
+        build_runner(&context, &checkpoint, machine).map(|runner| runner.capacity())
     };
     let refused = built(20 << 20).expect_err("less than the model").to_string();
     assert!(refused.contains("and there are 20 MiB"), "{refused}");
@@ -128,7 +135,7 @@ fn memory_that_is_too_little_is_told_before_anything_is_read() {
     assert_eq!(built(1 << 30).ok(), Some(2048));
     let Opened { context, checkpoint } = opened(&["--memory-limit=20MiB"]);
     let machine = Machine { isa: Isa::scalar(), memory: None };
-    let refused = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+    let refused = build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string());
     assert!(refused.is_some_and(|refused| refused.contains("and there are 20 MiB")), "a limit that is set counts");
 }
 
@@ -198,7 +205,7 @@ fn the_device_is_the_cpu_unless_there_is_one_that_runs_the_model_and_says_why() 
         let opened = opened(flags, true);
         let Opened { context, checkpoint } = opened.unwrap_or_else(|failure| panic!("{failure}"));
         let machine = Machine { isa: Isa::scalar(), memory: None };
-        let failure = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+        let failure = build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string());
         assert!(failure.as_ref().is_some_and(|failure| failure.contains(why)), "{flags:?}: {failure:?}");
     }
 }
@@ -259,8 +266,96 @@ fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
     ] {
         let Opened { context, checkpoint } = opened(flags);
         let machine = Machine { isa: Isa::scalar(), memory: None };
-        let failure = build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string());
+        let failure = build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string());
         assert!(failure.as_ref().is_some_and(|failure| failure.contains(why)), "{flags:?}: {failure:?}");
+    }
+}
+
+/// What is captured carries the key of the settings that it was built from, and of no others.
+#[test]
+fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depend_on_it() {
+    type Flip = (&'static str, fn(&mut SettingsSetters<ChildContext>));
+    let flips: [Flip; 41] = [
+        ("model.model_path", |set| set.model().model_path(Some("x".into()))),
+        ("model.load_format", |set| set.model().load_format(model::LoadFormat::Dummy)),
+        ("model.check_weights", |set| set.model().check_weights(true)),
+        ("model.context_length", |set| set.model().context_length(Some(99))),
+        ("model.output_head", |set| set.model().output_head(OutputHead::Own)),
+        ("model.cache_dir", |set| set.model().cache_dir("x")),
+        ("model.hub_endpoint", |set| set.model().hub_endpoint(Some("x".into()))),
+        ("model.hub_token", |set| set.model().hub_token(Some(Secret::new("x".into())))),
+        ("model.hub_proxy", |set| set.model().hub_proxy(Some(Secret::new("x".into())))),
+        ("model.hub_no_proxy", |set| set.model().hub_no_proxy(vec!["x".into()])),
+        ("model.hub_ca_file", |set| set.model().hub_ca_file(Some("x".into()))),
+        ("model.hub_stall_timeout", |set| set.model().hub_stall_timeout(Duration::from_secs(1))),
+        ("model.hub_retries", |set| set.model().hub_retries(77)),
+        ("model.revision", |set| set.model().revision("x")),
+        ("schedule.page_size", |set| set.schedule().page_size(64)),
+        ("schedule.chunked_prefill_size", |set| set.schedule().chunked_prefill_size(64)),
+        // It follows from a setting that nothing reads.
+        ("schedule.pool_pages", |set| set.schedule().max_total_tokens(Some(640))),
+        ("exec.device", |set| set.exec().device(Device::Cpu)),
+        ("exec.threads", |set| set.exec().threads(77)),
+        ("exec.memory_limit", |set| set.exec().memory_limit(Some(ByteSize(1 << 30)))),
+        ("exec.kernel.attention_backend", |set| {
+            set.exec().kernel().attention_backend(AttentionBackend::CudaPaged);
+        }),
+        ("exec.kernel.prefill_attention_backend", |set| {
+            set.exec().kernel().prefill_attention_backend(AttentionBackend::CudaPaged);
+        }),
+        ("exec.kernel.decode_attention_backend", |set| {
+            set.exec().kernel().decode_attention_backend(AttentionBackend::CudaPaged);
+        }),
+        ("exec.kernel.decode_split_tokens", |set| set.exec().kernel().decode_split_tokens(64)),
+        ("exec.kernel.moe_block_rows", |set| set.exec().kernel().moe_block_rows(64)),
+        ("exec.kernel.activation_dtype", |set| set.exec().kernel().activation_dtype(ActivationDtype::Bf16)),
+        ("exec.kernel.weight_dtype", |set| set.exec().kernel().weight_dtype(WeightDtype::Bf16)),
+        ("exec.kernel.nvrtc_path", |set| set.exec().kernel().nvrtc_path(Some("x".into()))),
+        ("exec.kernel.cuda_driver_path", |set| set.exec().kernel().cuda_driver_path(Some("x".into()))),
+        ("exec.deterministic.enable_deterministic_inference", |set| {
+            set.exec().deterministic().enable_deterministic_inference(true);
+        }),
+        ("exec.graph.disable_cuda_graph", |set| set.exec().graph().disable_cuda_graph(true)),
+        ("sampling.temperature", |set| set.sampling().temperature(0.5)),
+        ("sampling.top_k", |set| set.sampling().top_k(3)),
+        ("sampling.top_p", |set| set.sampling().top_p(0.5)),
+        ("sampling.min_p", |set| set.sampling().min_p(0.5)),
+        ("sampling.repetition_penalty", |set| set.sampling().repetition_penalty(1.5)),
+        ("sampling.presence_penalty", |set| set.sampling().presence_penalty(1.5)),
+        ("sampling.frequency_penalty", |set| set.sampling().frequency_penalty(1.5)),
+        ("sampling.max_new_tokens", |set| set.sampling().max_new_tokens(3)),
+        ("sampling.seed", |set| set.sampling().seed(Some(3))),
+        ("sampling.ignore_eos", |set| set.sampling().ignore_eos(true)),
+    ];
+    let leaves =
+        include_str!("../../../docs/config/leaves.txt").lines().filter(|leaf| !leaf.ends_with("resolution_only"));
+    let all: Vec<_> = leaves.map(|leaf| leaf.split_once(':').expect("a type").0).collect();
+    assert_eq!(flips.map(|(path, _)| path).as_slice(), all, "every setting is flipped");
+    let context = Settings::for_test(|set| {
+        set.exec().device(Device::Cuda);
+        set.exec().kernel().decode_attention_backend(AttentionBackend::CudaSplitKv);
+    });
+    let (settings, captured) = StepSettings::read(&context);
+    let depends = [
+        "model.context_length",
+        "schedule.page_size",
+        "schedule.chunked_prefill_size",
+        "schedule.pool_pages",
+        "exec.memory_limit",
+        "exec.kernel.decode_attention_backend",
+        "exec.kernel.decode_split_tokens",
+        "exec.graph.disable_cuda_graph",
+    ];
+    assert_eq!(captured.leaves(), depends);
+    for (path, flip) in flips {
+        let flipped = context.child("flipped", flip).unwrap_or_else(|errors| panic!("{path}: {errors}"));
+        let (of_flipped, now) = StepSettings::read(&flipped);
+        let is_same = of_flipped.choices.settings_key == settings.choices.settings_key;
+        assert_eq!(is_same, !depends.contains(&path), "{path}");
+        assert_eq!(captured.is_current(&flipped), is_same, "{path}");
+        // The kernel of prompts, when it serves single tokens, divides nothing.
+        let is_paged = of_flipped.choices.decode == DecodeKernel::Paged;
+        assert_eq!(now.leaves().contains(&"exec.kernel.decode_split_tokens"), !is_paged, "{path}");
     }
 }
 
@@ -290,7 +385,7 @@ fn what_an_operator_has_set_is_not_decided_by_the_model() {
         let opened = open(&Settings::loader().args(argv).facts(Facts::for_test()), None);
         let Opened { context, checkpoint } = opened.unwrap_or_else(|failure| panic!("{failure}"));
         let machine = Machine { isa: Isa::scalar(), memory: None };
-        build_runner(&context.view(), &checkpoint, machine).err().map(|failure| failure.to_string()).unwrap_or_default()
+        build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string()).unwrap_or_default()
     };
     let cases: [(&str, &[&str], &str); 4] = [
         ("llama_tied", &["--output-head=own"], "`lm_head.weight` is missing"),
@@ -338,7 +433,7 @@ fn nothing_is_built_from_settings_that_the_model_has_not_decided() {
         let loader = Settings::loader().args(["engine"].into_iter().chain(others)).facts(Facts::for_test());
         let context = loader.load().expect("valid settings");
         let machine = Machine { isa: Isa::scalar(), memory: None };
-        let failure = build_runner(&context.view(), &engine.checkpoint, machine).err();
+        let failure = build_runner(&context, &engine.checkpoint, machine).err();
         let Some(Failure::Run(message)) = failure else { panic!("{leaf} was not missed") };
         assert_eq!(message, format!("{leaf} is left to the model, and no model has been opened for these settings"));
     }

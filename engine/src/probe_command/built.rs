@@ -123,7 +123,7 @@ fn build(argv: impl IntoIterator<Item = String>, processor: &Processor) -> Resul
     let Opened { context, checkpoint } =
         launch::open_where(&Settings::loader().args(argv).facts(facts), None, no_cuda)?;
     let machine = Machine { isa: Isa::scalar(), memory: processor.memory_mib.map(|mib| mib << 20) };
-    Ok(launch::build_runner(&context.view(), &checkpoint, machine)?.built())
+    Ok(launch::build_runner(&context, &checkpoint, machine)?.built())
 }
 
 /// What is declared of a machine is its processor.

@@ -1,9 +1,9 @@
 //! Which batch sizes are prepared in advance?
 //!
 //! A batch runs in the smallest prepared size that holds it. Which are wanted is known before memory is divided; which
-//! are fitted, only when the rows for requests are there. Nothing calls this yet: there are no prepared batches. It
-//! will be the rule of `exec.graph.{cuda_graph_bs_decode, cuda_graph_bs_prefill}`, from the largest sizes and
-//! `exec.graph.disable_cuda_graph_padding`.
+//! are fitted, only when the rows for requests are there. The steps of single tokens on CUDA are captured in these sizes;
+//! nothing else calls this yet. It will be the rule of `exec.graph.{cuda_graph_bs_decode, cuda_graph_bs_prefill}`, from
+//! the largest sizes and `exec.graph.disable_cuda_graph_padding`.
 
 use std::ops::RangeInclusive;
 

@@ -123,6 +123,10 @@ impl CudaDevice {
         Ok(LoadedModule { module, log })
     }
 
+    pub(super) fn context_and_stream(&self) -> (&CudaContext, &Arc<CudaStream>) {
+        (&self.context, &self.stream)
+    }
+
     pub(super) fn launch_builder<'a>(&'a self, function: &'a CudaFunction) -> LaunchArgs<'a> {
         self.stream.launch_builder(function)
     }

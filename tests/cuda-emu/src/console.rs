@@ -18,11 +18,21 @@ pub(crate) struct Console {
     pub(crate) stats: Option<Stats>,
     /// In which order deferred work is done. Without one, work is done when it is submitted.
     pub(crate) order: Option<Order>,
+    /// There is no memory for graphs that can be launched.
+    pub(crate) refuses_graphs: bool,
 }
 
 impl Console {
     pub(crate) const fn new() -> Self {
-        Self { report: String::new(), schedule: None, budget: None, code: 0, stats: None, order: None }
+        Self {
+            report: String::new(),
+            schedule: None,
+            budget: None,
+            code: 0,
+            stats: None,
+            order: None,
+            refuses_graphs: false,
+        }
     }
 
     /// Keeps the account of a failure, and shows it: a test's output then has it without asking.

@@ -14,7 +14,7 @@
 //!
 //! Beyond the driver's interface, `cuda_emu_last_report` gives the account of the last failure, with file and line of
 //! the kernel's source; `cuda_emu_set_schedule` lets warps run in random order; `cuda_emu_bank_conflicts` and
-//! `cuda_emu_global_load_bytes` count what the last kernel did.
+//! `cuda_emu_global_load_bytes` count what the last kernel did; with `cuda_emu_refuse_graphs` there is no memory for graphs.
 //!
 //! Not here: allocations as nodes of a graph, changes of a graph, managed and external memory, peer access, occupancy.
 //!

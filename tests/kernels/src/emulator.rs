@@ -98,6 +98,18 @@ impl Emulator {
         forget.expect("the emulator forgets")();
     }
 
+    /// Has no memory for graphs that can be launched from now on, or has it again.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn refuse_graphs(&self, refuses: bool) {
+        type Refuse = extern "C" fn(i32);
+        // SAFETY: that is the function's type.
+        let refuse = unsafe { self.0.get::<Refuse>("cuda_emu_refuse_graphs") };
+        refuse.expect("the emulator refuses graphs")(i32::from(refuses));
+    }
+
     /// Passes over shared memory that bank conflicts cost the last kernel.
     ///
     /// # Panics

@@ -1,5 +1,7 @@
 //! A model on a CUDA device, and its forward pass.
 
+use std::sync::Arc;
+
 use kernels::cpu::Workers;
 use kernels::cuda::{
     CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, FloatsMut, GatherRowsArgs,
@@ -8,12 +10,13 @@ use kernels::cuda::{
 };
 
 use super::experts::{ExpertWeights, RouterHook};
+use super::graphs::Launch;
 use super::inputs::StepShape;
 use super::kernels::{Kernels, MatrixSize, qkv_width};
 use super::state::{CudaSizes, CudaState};
 use super::weights::{DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceWeights, bytes};
 use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported};
-use crate::cancel::Cancel;
+use crate::cancel::{Cancel, Never};
 use crate::error::{Error, Result};
 use crate::model::config::ModelConfig;
 use crate::model::decoder::{Batch, inverse_frequencies};
@@ -29,7 +32,9 @@ pub struct CudaDecoder {
     frequencies: Vec<f64>,
     kernels: Kernels,
     weights: DeviceWeights,
-    decode: DecodeKernel,
+    choices: CudaChoices,
+    /// Shared with the states that are made for it.
+    identity: Arc<()>,
     router_hook: Option<RouterHook>,
     parameters: usize,
     weight_bytes: usize,
@@ -64,7 +69,8 @@ impl CudaDecoder {
             kernels: Kernels::compile(&device, &config)?,
             weights: DeviceWeights::load(plan, workers, &device)?,
             parameters: plan.parameters(),
-            decode: choices.decode,
+            choices,
+            identity: Arc::default(),
             router_hook: None,
             weight_bytes,
             config,
@@ -72,10 +78,11 @@ impl CudaDecoder {
         })
     }
 
-    /// The same with a look at what its routers choose; see [`RouterHook`].
+    /// The same with a look at what its routers choose, which cannot be captured; see [`RouterHook`].
     #[must_use]
     pub fn with_router_hook(self, hook: RouterHook) -> Self {
-        Self { router_hook: Some(hook), ..self }
+        let choices = CudaChoices { graphs: false, ..self.choices };
+        Self { router_hook: Some(hook), choices, ..self }
     }
 
     /// The model's numbers.
@@ -99,21 +106,29 @@ impl CudaDecoder {
     /// The attention of single tokens.
     #[must_use]
     pub fn decode_kernel(&self) -> DecodeKernel {
-        self.decode
+        self.choices.decode
     }
 
     /// What a runner of these sizes needs besides.
     pub fn state(&self, sizes: CudaSizes) -> Result<CudaState> {
-        CudaState::new(&self.device, &self.config, &self.frequencies, sizes, self.decode)
+        let identity = Arc::clone(&self.identity);
+        CudaState::new(&self.device, &self.config, &self.frequencies, sizes, self.choices, identity)
     }
 
     /// Runs the tokens of `batch` through the model, adds their keys and values to `state`, and returns the wanted logits,
     /// `[logit_rows, vocab_size]`; nothing when it was cancelled, and then the keys and values of these tokens are not all there.
     ///
     /// `cancel` is asked before each layer. A kernel that fails is [`Error::DeviceLost`] here and from then on.
+    ///
+    /// # Panics
+    /// If the state is another model's.
     pub fn forward(&self, state: &mut CudaState, batch: Batch<'_>, cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
-        let sizes = state.sizes;
-        let shape = state.inputs.set(&self.device, sizes, batch)?;
+        assert!(Arc::ptr_eq(&self.identity, &state.model), "a state is used with the model that it was made for");
+        let (sizes, shape) = (state.sizes, StepShape::of(batch));
+        if let Some(prepared) = state.graphs.prepared(shape) {
+            return self.decode(state, batch, prepared, cancel);
+        }
+        state.inputs.set(&self.device, sizes, batch, shape)?;
         if !self.hidden_states(state, shape, cancel)? {
             return Ok(None);
         }
@@ -126,6 +141,51 @@ impl CudaDecoder {
         // Without logits nothing has waited for the kernels, and their failure would be told by another request.
         self.device.synchronize()?;
         Ok(Some(logits))
+    }
+
+    /// A step of single tokens in a prepared shape: as it has been captured, or like other steps while it is not. Everything that
+    /// differs from step to step is in the inputs.
+    fn decode(
+        &self,
+        state: &mut CudaState,
+        batch: Batch<'_>,
+        shape: StepShape,
+        cancel: &dyn Cancel,
+    ) -> Result<Option<Vec<f32>>> {
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
+        state.inputs.set(&self.device, state.sizes, batch, shape)?;
+        let all: Vec<usize> = (0..shape.tokens).collect();
+        state.inputs.want(&self.device, &all)?;
+        let mut graph = match state.graphs.next(shape) {
+            Launch::Kernels => None,
+            Launch::Graph(graph) => Some(graph),
+            Launch::Capture => match self.device.capture(|| self.launch_decode(state, shape)) {
+                Ok(graph) => Some(graph),
+                Err(error) => {
+                    state.graphs.give_up(&error);
+                    None
+                }
+            },
+        };
+        match &mut graph {
+            Some(graph) => self.device.launch_graph(graph)?,
+            None => self.launch_decode(state, shape)?,
+        }
+        state.graphs.keep(shape, graph);
+        let mut of_all = Vec::new();
+        if let Some(last) = batch.logit_rows.iter().max() {
+            self.read_logits(state, last + 1, &mut of_all)?;
+        }
+        self.device.synchronize()?;
+        let width = self.config.vocab_size;
+        Ok(Some(batch.logit_rows.iter().flat_map(|row| &of_all[row * width..][..width]).copied().collect()))
+    }
+
+    fn launch_decode(&self, state: &mut CudaState, shape: StepShape) -> Launched {
+        self.hidden_states(state, shape, &Never)?;
+        self.logits(state, shape.tokens, shape.tokens)
     }
 
     /// Launches everything up to the last normalisation for the step that the inputs have; false when it was cancelled.
@@ -187,7 +247,7 @@ impl CudaDecoder {
         let step = &mut state.step;
         self.linear(tokens, &layer.query_key_value, &step.normed, &mut step.qkv)?;
         self.rotate_and_store(state, tokens, (index, layer))?;
-        if shape.is_decode && self.decode != DecodeKernel::Paged {
+        if shape.is_decode && self.choices.decode != DecodeKernel::Paged {
             self.attend_split(state, shape, index)?;
         } else {
             self.attend(state, shape, index)?;

@@ -5,6 +5,7 @@
 
 mod decoder;
 mod experts;
+mod graphs;
 mod inputs;
 mod kernels;
 mod state;
@@ -12,6 +13,7 @@ mod weights;
 
 pub use decoder::CudaDecoder;
 pub use experts::{Routed, RouterHook};
+pub use graphs::GraphUse;
 pub(in crate::model) use kernels::attention_shape;
 pub use state::{CudaSizes, CudaState};
 
@@ -39,6 +41,10 @@ pub struct CudaChoices {
     pub page_size: usize,
     /// The attention of single tokens.
     pub decode: DecodeKernel,
+    /// Whether steps of single tokens are captured.
+    pub graphs: bool,
+    /// Tells the settings apart that these, and the sizes of runners, were chosen by. What is captured carries it.
+    pub settings_key: u128,
 }
 
 /// Bytes of a weight, an activation, a key or a value.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use kernels::cuda::{
     AttentionRules, CudaDevice, CudaSlice, DecodeAttention, DecodeWorkspace, KvLayout, PrefillAttention, RopeKvWrite,
@@ -9,9 +10,10 @@ use kernels::cuda::{
 };
 
 use super::experts::{self, ExpertBuffers};
+use super::graphs::{DecodeGraphs, GraphUse};
 use super::inputs::{self, StepInputs};
 use super::kernels::{attention_shape, experts_in_use, qkv_width, rope_shape};
-use super::{DecodeKernel, ELEMENT, LOGIT_ROWS, check_supported};
+use super::{CudaChoices, DecodeKernel, ELEMENT, LOGIT_ROWS, check_supported};
 use crate::error::{Error, Result};
 use crate::model::attention::split_shape;
 use crate::model::config::ModelConfig;
@@ -44,6 +46,9 @@ pub struct CudaState {
     pub(super) turns: CudaSlice<f32>,
     pub(super) inputs: StepInputs,
     pub(super) step: StepBuffers,
+    pub(super) graphs: DecodeGraphs,
+    /// Tells models apart: captured steps have the addresses of one's weights.
+    pub(super) model: Arc<()>,
     pub(super) sizes: CudaSizes,
     bytes: usize,
 }
@@ -166,9 +171,11 @@ impl CudaState {
         config: &ModelConfig,
         frequencies: &[f64],
         sizes: CudaSizes,
-        decode: DecodeKernel,
+        choices: CudaChoices,
+        model: Arc<()>,
     ) -> Result<Self> {
         check_supported(config, sizes.page_size)?;
+        let decode = choices.decode;
         let bytes = check_memory(device, config, sizes, decode)?;
         let shape = attention_shape(config, sizes.page_size);
         let layout = KvLayout::token_major(shape.kv(), sizes.pages);
@@ -211,9 +218,17 @@ impl CudaState {
             inputs: StepInputs::new(device, sizes)?,
             turns: device.upload(&rope_turns(frequencies, config.rope.amplitude(), sizes.context_length))?,
             step: StepBuffers::new(device, config, sizes.step_tokens)?,
+            graphs: DecodeGraphs::new(sizes, choices),
+            model,
             sizes,
             bytes,
         })
+    }
+
+    /// What became of capturing the steps of single tokens.
+    #[must_use]
+    pub fn graph_use(&self) -> &GraphUse {
+        self.graphs.report()
     }
 
     /// Bytes of all keys and values.

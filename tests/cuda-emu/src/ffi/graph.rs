@@ -56,7 +56,13 @@ unsafe extern "C" fn cuStreamIsCapturing(stream: Handle, status: *mut c_int) -> 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGraphInstantiateWithFlags(runnable: *mut Handle, graph: Handle, flags: c_ulonglong) -> Code {
-    let answer = check_flags(flags).and_then(|()| in_context(|context, _| context.instantiate(graph)));
+    let answer = check_flags(flags).and_then(|()| {
+        in_context(
+            |context, console| {
+                if console.refuses_graphs { Err(Code::OUT_OF_MEMORY) } else { context.instantiate(graph) }
+            },
+        )
+    });
     // SAFETY: as above.
     unsafe { store(runnable, answer) }
 }

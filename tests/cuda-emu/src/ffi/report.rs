@@ -1,6 +1,6 @@
 //! What tests ask of the interpreter and no driver answers.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
 
 use crate::driver::driver;
 
@@ -59,6 +59,12 @@ extern "C" fn cuda_emu_code() -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_forget_code() {
     driver().console.code = 0;
+}
+
+/// Has no memory for graphs that can be launched from now on, or has it again where `refuses` is 0, as at first.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_refuse_graphs(refuses: c_int) {
+    driver().console.refuses_graphs = refuses != 0;
 }
 
 /// Passes over shared memory that bank conflicts cost the last kernel that succeeded, beyond those that it needs.

@@ -48,7 +48,7 @@ fn pages_that_do_not_fit_the_device_are_told_with_a_number_that_does() {
     let free = usize::try_from(device().free_memory().expect("known")).expect("a number");
     let plan = llama.plan().expect("a plan");
     let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
-    let choices = CudaChoices { page_size: 16, decode: SPLIT };
+    let choices = CudaChoices { page_size: 16, decode: SPLIT, graphs: true, settings_key: 0 };
     let load = || CudaDecoder::load(&plan, &workers, device(), choices).unwrap_or_else(|error| panic!("{error}"));
     let per_page = 16 * usize::try_from(cuda::need(&plan, 16, choices).kv_per_token).expect("a number");
     let of = |pool_pages| RunnerLimits { pool_pages, ..limits(16, 16) };

@@ -169,7 +169,7 @@ fn check_experts(model: &str) {
         let seen = Seen::default();
         let hook = router_hook(Arc::clone(&seen), forced, per_token, is_renormalised);
         let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
-        let choices = CudaChoices { page_size: 16, decode: SPLIT };
+        let choices = CudaChoices { page_size: 16, decode: SPLIT, graphs: true, settings_key: 0 };
         let checkpoint = open(model);
         let plan = checkpoint.plan().expect("a plan");
         let loaded = CudaDecoder::load(&plan, &workers, device(), choices).map(|model| model.with_router_hook(hook));
@@ -253,7 +253,7 @@ fn all_experts_of_each_token() {
         let model = Decoder::load(&plan, &workers());
         all_logits(&mut Runner::new(model, workers(), limits(16, 64)).expect("there is room"), tokens)
     };
-    let choices = CudaChoices { page_size: 16, decode: SPLIT };
+    let choices = CudaChoices { page_size: 16, decode: SPLIT, graphs: true, settings_key: 0 };
     let there = CudaDecoder::load(&plan, &workers(), device(), choices);
     let there = there.and_then(|loaded| Runner::on_cuda(loaded, limits(16, 40)));
     let got = all_logits(&mut there.unwrap_or_else(|error| panic!("{error}")), tokens);

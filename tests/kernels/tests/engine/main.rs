@@ -2,6 +2,7 @@
 
 mod bits;
 mod emulation;
+mod graphs;
 mod limits;
 mod logits;
 
@@ -47,7 +48,12 @@ fn runner_with(
     chunked_prefill_size: usize,
 ) -> engine::Result<Runner> {
     let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
-    let model = CudaDecoder::load(&checkpoint.plan()?, &workers, device(), CudaChoices { page_size, decode })?;
+    let model = CudaDecoder::load(
+        &checkpoint.plan()?,
+        &workers,
+        device(),
+        CudaChoices { page_size, decode, graphs: true, settings_key: 0 },
+    )?;
     Runner::on_cuda(model, limits(page_size, chunked_prefill_size))
 }
 
