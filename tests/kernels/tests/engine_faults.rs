@@ -16,7 +16,8 @@ use engine::{Error, Result};
 use kernel_tests::device;
 use kernels::cpu::{SequenceSpan, Workers};
 
-const CHOICES: CudaChoices = CudaChoices { page_size: 16, decode: DecodeKernel::SplitKv { tokens: 16 } };
+const CHOICES: CudaChoices =
+    CudaChoices { page_size: 16, decode: DecodeKernel::SplitKv { tokens: 16 }, graphs: true, settings_key: 0 };
 const PAGES: usize = 4;
 
 fn load() -> CudaDecoder {
