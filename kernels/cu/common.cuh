@@ -102,6 +102,9 @@ DEVICE float reciprocal_approx(float x) {
   return y;
 }
 
+// x / (1 + e^-x).
+DEVICE float silu(float x) { return x / (1.0f + exp2_approx(-x * LOG2_E)); }
+
 // tanh(x) to about a millionth of it; tanh.approx leaves a two-thousandth. Near zero, where one minus nearly
 // one would lose digits, it is the series.
 DEVICE float tanh_accurate(float x) {
@@ -186,6 +189,14 @@ template <int NEWER> DEVICE void wait_for_copies() {
 DEVICE void load_matrix_x4(u32 (&to)[4], const void *row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+// Loads two such matrices. Lanes 0..15 give the row addresses.
+DEVICE void load_matrix_x2(u32 (&to)[2], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
                : "r"(shared_address(row))
                : "memory");
 }

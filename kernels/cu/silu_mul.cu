@@ -25,6 +25,6 @@ silu_mul(const bf16 *gate_up, i64 gate_up_stride, bf16 *output, i64 output_strid
   load(gate, from);
   load(up, from + WIDTH);
 #pragma unroll
-  for (int i = 0; i < VECTOR; i++) gate[i] = gate[i] / (1.0f + exp2_approx(-gate[i] * LOG2_E)) * up[i];
+  for (int i = 0; i < VECTOR; i++) gate[i] = silu(gate[i]) * up[i];
   store(output + (i64)blockIdx.x * output_stride + piece * VECTOR, gate);
 }

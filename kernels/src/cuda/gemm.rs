@@ -5,8 +5,8 @@ use cudarc::driver::{CudaView, PushKernelArg};
 use super::device::CudaDevice;
 use super::error::{CudaError, require, require_size, require_supported};
 use super::floats::FloatsMut;
-use super::gemm_tile::{GemmTile, GemmTiles};
-use super::kernel::{Kernel, KernelCode, KernelShape, push_optional, start};
+use super::gemm_tile::{GemmTile, GemmTiles, TileKernels};
+use super::kernel::{KernelCode, KernelShape, push_optional, start};
 use super::nvrtc::KernelSource;
 
 /// The arguments of one launch, on the device.
@@ -53,10 +53,7 @@ impl KernelShape for GemmShape {
 
 /// The kernel, compiled for the blocks of a table and loaded on a device. It takes matrices of any size.
 #[derive(Debug)]
-pub struct Gemm {
-    tiles: GemmTiles,
-    kernels: Vec<Kernel<GemmShape>>,
-}
+pub struct Gemm(TileKernels<GemmShape>);
 
 const MOST_ROWS: usize = 1 << 30;
 const MOST_COLUMNS: usize = 1 << 27;
@@ -86,15 +83,7 @@ impl Gemm {
 
     /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
     pub fn compile_source(device: &CudaDevice, tiles: GemmTiles, source: &KernelSource) -> Result<Self, CudaError> {
-        let compile = |tile| Kernel::compile_source(device, GemmShape { tile }, source.clone());
-        let kernels = tiles.kinds().into_iter().map(compile).collect::<Result<_, _>>()?;
-        Ok(Self { tiles, kernels })
-    }
-
-    fn kernel(&self, rows: usize, columns: usize) -> &Kernel<GemmShape> {
-        let tile = self.tiles.choose(rows, columns);
-        let kernel = self.kernels.iter().find(|kernel| kernel.shape().tile == tile);
-        kernel.expect("every kind of block of the table is compiled")
+        Ok(Self(TileKernels::compile(device, tiles, source, |tile| GemmShape { tile })?))
     }
 }
 
@@ -107,10 +96,12 @@ impl CudaDevice {
     /// Launches a matrix product. Which kind of block computes it follows from the numbers of rows and columns; a row has
     /// the same bits in all of them.
     pub fn gemm(&self, kernel: &Gemm, args: GemmArgs<'_>) -> Result<(), CudaError> {
-        self.check_dense_args(&args)?;
         let GemmArgs { input, weights, bias, rows, columns, depth, mut output } = args;
-        let kernel = kernel.kernel(rows, columns);
-        let grid = kernel.shape().tile.grid(rows, columns)?;
+        self.check_product((rows, columns, depth), &input, bias.as_ref(), &output)?;
+        require_matrix("length of weights", weights.len(), columns, depth)?;
+        require_size("the weights' address modulo 16", self.misalignment(&weights), 0)?;
+        let (tile, kernel) = kernel.0.choose(rows, columns);
+        let grid = tile.grid(rows, columns, kernel.shape().shared_bytes())?;
         if rows == 0 {
             return Ok(());
         }
@@ -124,24 +115,23 @@ impl CudaDevice {
         unsafe { start(&mut launch, grid, "launching a matrix product") }
     }
 
-    fn check_dense_args(&self, args: &GemmArgs<'_>) -> Result<(), CudaError> {
-        let GemmArgs { rows, columns, depth, .. } = *args;
+    /// Requires what a product of any kind of weights needs of its other arguments.
+    pub(super) fn check_product(
+        &self,
+        (rows, columns, depth): (usize, usize, usize),
+        input: &CudaView<'_, u16>,
+        bias: Option<&CudaView<'_, f32>>,
+        output: &FloatsMut<'_>,
+    ) -> Result<(), CudaError> {
         require("rows", rows, rows <= MOST_ROWS, || "at most 1073741824".to_owned())?;
         require("columns", columns, is_width(columns), || "1 to 134217728".to_owned())?;
         require("depth", depth, is_depth(depth), || "a positive multiple of 8 up to 134217728".to_owned())?;
-        require_matrix("length of input", args.input.len(), rows, depth)?;
-        require_matrix("length of weights", args.weights.len(), columns, depth)?;
-        require_matrix("length of output", args.output.len(), rows, columns)?;
-        if let Some(bias) = &args.bias {
+        require_matrix("length of input", input.len(), rows, depth)?;
+        require_matrix("length of output", output.len(), rows, columns)?;
+        if let Some(bias) = bias {
             require_size("length of bias", bias.len(), columns)?;
         }
-        for (what, misalignment) in [
-            ("the input's address modulo 16", self.misalignment(&args.input)),
-            ("the weights' address modulo 16", self.misalignment(&args.weights)),
-            ("the output's address modulo 16", args.output.misalignment(self)),
-        ] {
-            require_size(what, misalignment, 0)?;
-        }
-        Ok(())
+        require_size("the input's address modulo 16", self.misalignment(input), 0)?;
+        require_size("the output's address modulo 16", output.misalignment(self), 0)
     }
 }

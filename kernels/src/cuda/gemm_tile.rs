@@ -1,7 +1,9 @@
 //! What a block of a matrix product computes, and in what steps.
 
+use super::device::CudaDevice;
 use super::error::{CudaError, require, require_supported};
-use super::kernel::Grid;
+use super::kernel::{Grid, Kernel, KernelShape};
+use super::nvrtc::KernelSource;
 
 /// The sizes of a block of a matrix product. They decide how fast it is, and no bit of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl GemmTile {
         self.warps_down * self.warps_across * 32
     }
 
-    /// Bytes of a block's stages.
+    /// Bytes of a block's stages, where weights are stored as bf16.
     pub(super) fn shared_bytes(&self) -> usize {
         (self.rows + self.columns) * self.depth * size_of::<u16>() * self.stages
     }
@@ -76,11 +78,11 @@ impl GemmTile {
         ])
     }
 
-    /// The blocks of a product.
-    pub(super) fn grid(&self, rows: usize, columns: usize) -> Result<Grid, CudaError> {
+    /// The blocks of a product, whose stages take `shared_bytes`.
+    pub(super) fn grid(&self, rows: usize, columns: usize, shared_bytes: usize) -> Result<Grid, CudaError> {
         let blocks = rows.div_ceil(self.rows) * columns.div_ceil(self.columns);
         require("blocks of the grid", blocks, i32::try_from(blocks).is_ok(), || "less than 2^31".to_owned())?;
-        Ok(Grid { blocks: [blocks, 1, 1], threads: self.threads(), shared_bytes: self.shared_bytes() })
+        Ok(Grid { blocks: [blocks, 1, 1], threads: self.threads(), shared_bytes })
     }
 }
 
@@ -147,6 +149,35 @@ impl GemmTiles {
             }
         }
         kinds
+    }
+}
+
+/// A kernel, compiled for every block of a table.
+#[derive(Debug)]
+pub(super) struct TileKernels<S> {
+    tiles: GemmTiles,
+    kernels: Vec<(GemmTile, Kernel<S>)>,
+}
+
+impl<S: KernelShape> TileKernels<S> {
+    /// Compiles the kernel that `shape` makes of each block.
+    pub(super) fn compile(
+        device: &CudaDevice,
+        tiles: GemmTiles,
+        source: &KernelSource,
+        shape: impl Fn(GemmTile) -> S,
+    ) -> Result<Self, CudaError> {
+        let compile = |tile| Ok((tile, Kernel::compile_source(device, shape(tile), source.clone())?));
+        let kernels = tiles.kinds().into_iter().map(compile).collect::<Result<_, CudaError>>()?;
+        Ok(Self { tiles, kernels })
+    }
+
+    /// The block of a product, and the kernel for it.
+    pub(super) fn choose(&self, rows: usize, columns: usize) -> (GemmTile, &Kernel<S>) {
+        let tile = self.tiles.choose(rows, columns);
+        let (_, kernel) =
+            self.kernels.iter().find(|(of, _)| *of == tile).expect("every block of the table is compiled");
+        (tile, kernel)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Grouped matrix products: every row against the weights of its expert.
 
-use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, PushKernelArg};
 
 use super::device::CudaDevice;
 use super::error::{CudaError, require, require_size, require_supported};
@@ -59,21 +59,57 @@ impl GroupedGemmShape {
     }
 }
 
+/// The sizes of a gated product: twice as many columns are multiplied as come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatedGemmShape(
+    /// The output's. An expert's weights are `columns` rows for the gates, and below them as many for what they gate.
+    pub GroupedGemmShape,
+);
+
+const SOURCE: KernelSource = KernelSource::embedded("grouped_gemm.cu", include_str!("../../cu/grouped_gemm.cu"));
+const FUNCTIONS: &[&str] = &["grouped_gemm"];
+
 impl KernelCode for GroupedGemmShape {
-    const SOURCE: KernelSource = KernelSource::embedded("grouped_gemm.cu", include_str!("../../cu/grouped_gemm.cu"));
-    const FUNCTIONS: &'static [&'static str] = &["grouped_gemm"];
+    const SOURCE: KernelSource = SOURCE;
+    const FUNCTIONS: &'static [&'static str] = FUNCTIONS;
+}
+
+impl KernelCode for GatedGemmShape {
+    const SOURCE: KernelSource = SOURCE;
+    const FUNCTIONS: &'static [&'static str] = FUNCTIONS;
+}
+
+impl GroupedGemmShape {
+    fn macros(&self, is_gated: bool) -> Result<Vec<(&'static str, usize)>, CudaError> {
+        self.check()?;
+        let mut macros = self.tile().macros()?;
+        macros.extend([
+            ("COLUMNS", self.columns),
+            ("DEPTH", self.depth),
+            ("ROWS_PER_INPUT", self.rows_per_input),
+            ("GATED", usize::from(is_gated)),
+        ]);
+        Ok(macros)
+    }
 }
 
 impl KernelShape for GroupedGemmShape {
     fn macros(&self) -> Result<Vec<(&'static str, usize)>, CudaError> {
-        self.check()?;
-        let mut macros = self.tile().macros()?;
-        macros.extend([("COLUMNS", self.columns), ("DEPTH", self.depth), ("ROWS_PER_INPUT", self.rows_per_input)]);
-        Ok(macros)
+        self.macros(false)
     }
 
     fn shared_bytes(&self) -> usize {
         self.tile().shared_bytes()
+    }
+}
+
+impl KernelShape for GatedGemmShape {
+    fn macros(&self) -> Result<Vec<(&'static str, usize)>, CudaError> {
+        self.0.macros(true)
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.0.tile().shared_bytes()
     }
 }
 
@@ -117,7 +153,7 @@ impl RowGroups {
 pub struct GroupedGemmArgs<'a> {
     /// `[rows / rows_per_input, depth]`.
     pub input: CudaView<'a, u16>,
-    /// `[experts, columns, depth]`.
+    /// `[experts, columns, depth]`; of a gated product twice as many columns.
     pub weights: CudaView<'a, u16>,
     /// `[blocks, block_rows]`, as [`RowGroups`] has them. There may be more blocks than are in use.
     pub sorted_rows: CudaView<'a, i32>,
@@ -134,18 +170,37 @@ pub struct GroupedGemmArgs<'a> {
 /// The kernel, compiled for a shape and loaded on a device.
 pub type GroupedGemm = Kernel<GroupedGemmShape>;
 
+/// The gated kernel: `silu(gate) * up`, rounded once.
+pub type GatedGemm = Kernel<GatedGemmShape>;
+
 impl CudaDevice {
     /// Launches a grouped matrix product.
     pub fn grouped_gemm(&self, kernel: &GroupedGemm, args: GroupedGemmArgs<'_>) -> Result<(), CudaError> {
-        let shape = kernel.shape();
-        self.check_gemm_args(shape, &args)?;
-        let grid = shape.tile().grid(args.sorted_rows.len(), shape.columns)?;
+        self.launch_grouped(kernel.function(0), *kernel.shape(), 1, args)
+    }
+
+    /// Launches a grouped product that is gated.
+    pub fn gated_gemm(&self, kernel: &GatedGemm, args: GroupedGemmArgs<'_>) -> Result<(), CudaError> {
+        self.launch_grouped(kernel.function(0), kernel.shape().0, 2, args)
+    }
+
+    /// With `products` columns of weights for each column of the output.
+    fn launch_grouped(
+        &self,
+        function: &CudaFunction,
+        shape: GroupedGemmShape,
+        products: usize,
+        args: GroupedGemmArgs<'_>,
+    ) -> Result<(), CudaError> {
+        self.check_gemm_args(shape, products, &args)?;
+        let tile = shape.tile();
+        let grid = tile.grid(args.sorted_rows.len(), products * shape.columns, tile.shared_bytes())?;
         if args.block_expert.is_empty() {
             return Ok(());
         }
         let rows = args.rows as i32;
         let mut output = args.output;
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(function);
         launch
             .arg(&args.input)
             .arg(&args.weights)
@@ -158,7 +213,12 @@ impl CudaDevice {
         unsafe { start(&mut launch, grid, "launching a grouped matrix product") }
     }
 
-    fn check_gemm_args(&self, shape: &GroupedGemmShape, args: &GroupedGemmArgs<'_>) -> Result<(), CudaError> {
+    fn check_gemm_args(
+        &self,
+        shape: GroupedGemmShape,
+        products: usize,
+        args: &GroupedGemmArgs<'_>,
+    ) -> Result<(), CudaError> {
         let rows = args.rows;
         require("rows", rows, i32::try_from(rows).is_ok() && rows.is_multiple_of(shape.rows_per_input), || {
             format!("a multiple of {} below 2^31", shape.rows_per_input)
@@ -166,11 +226,11 @@ impl CudaDevice {
         let inputs = rows / shape.rows_per_input;
         require_size("length of input", args.input.len(), inputs * shape.depth)?;
         require_size("length of output", args.output.len(), rows * shape.columns)?;
-        let weights = [shape.experts, shape.columns, shape.depth]
+        let weights = [shape.experts, products, shape.columns, shape.depth]
             .iter()
             .try_fold(1_usize, |product, size| product.checked_mul(*size));
         require("length of weights", args.weights.len(), weights == Some(args.weights.len()), || {
-            format!("{} x {} x {}", shape.experts, shape.columns, shape.depth)
+            format!("{} x {} x {}", shape.experts, products * shape.columns, shape.depth)
         })?;
         let blocks = args.block_expert.len();
         let sorted = blocks.checked_mul(shape.block_rows).filter(|sorted| i32::try_from(*sorted).is_ok());

@@ -26,10 +26,11 @@ impl KernelSource {
 }
 
 /// The headers that sources may include, by the name that they include them by.
-const HEADERS: [(&str, &str); 3] = [
+const HEADERS: [(&str, &str); 4] = [
     ("common.cuh", include_str!("../../cu/common.cuh")),
     ("attention.cuh", include_str!("../../cu/attention.cuh")),
     ("gemm.cuh", include_str!("../../cu/gemm.cuh")),
+    ("product.cuh", include_str!("../../cu/product.cuh")),
 ];
 
 /// A source together with the sizes it is compiled for.

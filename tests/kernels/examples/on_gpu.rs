@@ -32,10 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     for block_rows in [16, 32, 64, 128] {
         for case in cases::products(block_rows) {
             case.check(&device);
+            case.check_gated(&device);
         }
     }
     for tile in product_cases::DENSE_TILES {
         product_cases::dense(&device, tile);
+        for format in product_cases::FORMATS {
+            product_cases::quantised(&device, format, tile);
+        }
     }
     operation_cases::all(&device);
     let product = Gemm::compile(&device, GemmTiles::default())?;

@@ -4,8 +4,8 @@ use kernels::cuda::check::{
     Comparison, DecodeProblem, GroupedGemmProblem, Noise, PoolOrder, PrefillProblem, PrefillRequest,
 };
 use kernels::cuda::{
-    AttentionRules, CudaDevice, DecodeAttention, DecodeAttentionShape, GroupedGemm, GroupedGemmShape, PrefillAttention,
-    PrefillAttentionShape,
+    AttentionRules, CudaDevice, DecodeAttention, DecodeAttentionShape, GatedGemm, GatedGemmShape, GroupedGemm,
+    GroupedGemmShape, PrefillAttention, PrefillAttentionShape,
 };
 
 /// Contexts around the boundaries of pages and splits; an empty one and a padding row among them.
@@ -118,6 +118,19 @@ impl ProductCase {
         let kernel = GroupedGemm::compile(device, self.shape).unwrap();
         let problem = GroupedGemmProblem::random(self.shape, &self.rows, self.foreign, self.seed).unwrap();
         let found = problem.run(device, &kernel).unwrap();
+        assert_solved(&[problem.compare(&found)], found.guards_intact);
+    }
+
+    /// The same for a gated product, which comes out as wide.
+    ///
+    /// # Panics
+    ///
+    /// If the result is wrong or the device fails.
+    pub fn check_gated(&self, device: &CudaDevice) {
+        println!("gated, {self:?}");
+        let kernel = GatedGemm::compile(device, GatedGemmShape(self.shape)).unwrap();
+        let problem = GroupedGemmProblem::gated(self.shape, &self.rows, self.foreign, self.seed).unwrap();
+        let found = problem.run_gated(device, &kernel).unwrap();
         assert_solved(&[problem.compare(&found)], found.guards_intact);
     }
 }

@@ -1,7 +1,7 @@
-//! The problems that products with one matrix must solve, on whatever device.
+//! The problems that products with one matrix, quantised or not, must solve, on whatever device.
 
-use kernels::cuda::check::{Bias, GemmProblem, Noise, ProductSize, WeightFormat};
-use kernels::cuda::{CudaDevice, Gemm, GemmTile, GemmTiles};
+use kernels::cuda::check::{Bias, GemmProblem, Noise, ProductSize, QuantisedGemmProblem, WeightFormat};
+use kernels::cuda::{BlockFormat, CudaDevice, Gemm, GemmTile, GemmTiles, QuantisedGemm};
 
 use crate::cases::assert_near;
 
@@ -13,6 +13,9 @@ pub const DENSE_TILES: [GemmTile; 5] = [
     GemmTile::MANY,
     GemmTile { rows: 64, columns: 16, depth: 32, stages: 2, warps_down: 4, warps_across: 1 },
 ];
+
+/// Every format of quantised weights.
+pub const FORMATS: [BlockFormat; 3] = [BlockFormat::Q8_0, BlockFormat::Q4_0, BlockFormat::Q4_1];
 
 /// Rows, columns and depth: less than a block, whole blocks and parts of blocks in each direction, an odd number of
 /// columns, one step and more than there are stages, more rows of blocks than are worked on together, and no row.
@@ -65,4 +68,26 @@ pub fn random_dense(device: &CudaDevice, kernel: &Gemm, seed: u64) {
     let bias = [Bias::None, Bias::Random][noise.below(2)];
     let format = [WeightFormat::Bf16, WeightFormat::F32][noise.below(2)];
     check(device, kernel, size, (bias, format), seed);
+}
+
+/// Products with quantised weights in blocks of one kind: one block of weights and many, rows of codes that are less than
+/// a step, columns that fill no eight of them, and no row.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn quantised(device: &CudaDevice, format: BlockFormat, tile: GemmTile) {
+    println!("{format:?}, {tile:?}");
+    let kernel = QuantisedGemm::compile(device, format, GemmTiles::only(tile)).unwrap();
+    let sizes = [(1, 8, 32), (1, 1, 64), (16, 64, 128), (17, 33, 96), (70, 130, 416), (3, 200, 1024), (0, 8, 32)];
+    for (index, (rows, columns, depth)) in sizes.into_iter().enumerate() {
+        let bias = [Bias::None, Bias::Random][(index + tile.stages) % 2];
+        let result = [WeightFormat::Bf16, WeightFormat::F32][(index / 2 + tile.depth / 64) % 2];
+        let size = ProductSize { rows, columns, depth };
+        println!("{size:?}, bias {bias:?}, {result:?}, seed {index}");
+        let problem = QuantisedGemmProblem::random(format, size, bias, index as u64);
+        let found = problem.run(device, &kernel, result).unwrap();
+        assert_near(&problem.compare(&found, result));
+        assert!(found.guards_intact, "wrote outside its result");
+    }
 }

@@ -1,13 +1,13 @@
 //! The kernels as machine code: what no emulator shows is whether they fit the registers.
 
 use kernel_tests::compiler_folder;
-use kernel_tests::product_cases::DENSE_TILES;
+use kernel_tests::product_cases::{DENSE_TILES, FORMATS};
 use kernels::cuda::{
     AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, Compiler, CopyPages,
-    DecodeAttention, DecodeAttentionShape, GatherRows, GatherRowsShape, Gemm, GemmShape, GroupRows, GroupRowsShape,
-    GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, KernelSource, PrefillAttention, PrefillAttentionShape, Program,
-    RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample, ShapeLogits,
-    SiluMul, SiluMulShape, Target,
+    DecodeAttention, DecodeAttentionShape, GatedGemmShape, GatherRows, GatherRowsShape, Gemm, GemmShape, GroupRows,
+    GroupRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, KernelSource, PrefillAttention,
+    PrefillAttentionShape, Program, QuantisedGemm, QuantisedGemmShape, RmsNorm, RmsNormShape, RopeKvWrite,
+    RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample, ShapeLogits, SiluMul, SiluMulShape, Target,
 };
 
 const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
@@ -51,6 +51,14 @@ fn programs() -> Vec<Program> {
         GroupedGemm::program(shape, GroupedGemm::SOURCE).unwrap()
     });
     let dense = DENSE_TILES.map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
+    let gated = [16, 64, 128].map(|block_rows| {
+        let shape = GroupedGemmShape { block_rows, experts: 128, columns: 768, depth: 2048, rows_per_input: 8 };
+        Kernel::program(GatedGemmShape(shape), GroupedGemm::SOURCE).unwrap()
+    });
+    let quantised = FORMATS.into_iter().flat_map(|format| {
+        DENSE_TILES.map(|tile| Kernel::program(QuantisedGemmShape { tile, format }, QuantisedGemm::SOURCE).unwrap())
+    });
+    let products = products.into_iter().chain(gated).chain(quantised);
     attention.into_iter().chain(prefill).chain(products).chain(dense).chain(operations()).collect()
 }
 

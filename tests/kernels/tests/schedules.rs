@@ -2,15 +2,15 @@
 //! a process of its own: the orders are the emulator's, not the test's.
 
 use kernel_tests::mutation::alone;
-use kernel_tests::product_cases::DENSE_TILES;
+use kernel_tests::product_cases::{DENSE_TILES, FORMATS};
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{
     Bias, Comparison, DecodeProblem, GemmProblem, GroupedGemmProblem, PoolOrder, PrefillProblem, PrefillRequest,
-    ProductSize, WeightFormat,
+    ProductSize, QuantisedGemmProblem, WeightFormat,
 };
 use kernels::cuda::{
     AttentionRules, DecodeAttention, DecodeAttentionShape, Gemm, GemmTiles, GroupedGemm, GroupedGemmShape,
-    PrefillAttention, PrefillAttentionShape,
+    PrefillAttention, PrefillAttentionShape, QuantisedGemm,
 };
 
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
@@ -79,6 +79,31 @@ fn products_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
             emulator.defer(seed);
             let same = run().output.iter().zip(&expected.output).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{tile:?}, schedule seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn products_with_quantised_weights_do_not_either() {
+    let _alone = alone();
+    let emulator = Emulator::open();
+    let device = device();
+    let size = ProductSize { rows: 20, columns: 140, depth: 416 };
+    for (format, tile) in FORMATS.into_iter().flat_map(|format| DENSE_TILES.map(|tile| (format, tile))) {
+        let problem = QuantisedGemmProblem::random(format, size, Bias::Random, 25);
+        let kernel = QuantisedGemm::compile(&device, format, GemmTiles::only(tile)).unwrap();
+        let run = || problem.run(&device, &kernel, WeightFormat::F32).unwrap();
+        emulator.set_schedule(0);
+        emulator.defer(0);
+        let expected = run();
+        assert!(problem.compare(&expected, WeightFormat::F32).holds(), "{format:?}, {tile:?}");
+        assert_eq!(emulator.bank_conflicts(), 0, "{format:?}, {tile:?}");
+        for seed in &SEEDS[..2] {
+            println!("{format:?}, {tile:?}, schedule seed {seed}");
+            emulator.set_schedule(*seed);
+            emulator.defer(*seed);
+            let same = run().output.iter().zip(&expected.output).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{format:?}, {tile:?}, schedule seed {seed}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Random matrix products and their solutions.
 
+use cudarc::driver::CudaView;
+
 use super::acceptance::{Accuracy, Comparison, compare};
 use super::guarded::Guarded;
 use super::noise::{BF16_NAN, Noise, from_bf16, to_bf16};
@@ -54,17 +56,23 @@ impl GemmProblem {
     /// A problem of this size.
     #[must_use]
     pub fn random(size: ProductSize, bias: Bias, seed: u64) -> Self {
-        let ProductSize { rows, columns, depth } = size;
+        let ProductSize { columns, depth, .. } = size;
         let mut noise = Noise::new(seed);
-        let mut input = noise.normal_bf16(rows * depth);
         let mut weights = noise.normal_bf16(columns * depth);
-        if bias != Bias::Cancelling {
-            for (values, rows) in [(&mut input, rows), (&mut weights, columns)] {
-                if rows > 4 {
-                    let row = noise.below(rows);
-                    values[row * depth..(row + 1) * depth].fill(BF16_NAN);
-                }
-            }
+        if bias != Bias::Cancelling && columns > 4 {
+            let row = noise.below(columns);
+            weights[row * depth..(row + 1) * depth].fill(BF16_NAN);
+        }
+        Self::with_weights(size, weights, bias, &mut noise)
+    }
+
+    /// A problem with these weights.
+    pub(super) fn with_weights(size: ProductSize, weights: Vec<u16>, bias: Bias, noise: &mut Noise) -> Self {
+        let ProductSize { rows, columns, depth } = size;
+        let mut input = noise.normal_bf16(rows * depth);
+        if bias != Bias::Cancelling && rows > 4 {
+            let row = noise.below(rows);
+            input[row * depth..(row + 1) * depth].fill(BF16_NAN);
         }
         let mut problem = Self { size, input, weights, bias: None };
         problem.bias = match bias {
@@ -76,6 +84,10 @@ impl GemmProblem {
             }
         };
         problem
+    }
+
+    pub(super) fn weights(&self) -> &[u16] {
+        &self.weights
     }
 
     /// The same problem with some of its rows.
@@ -103,19 +115,25 @@ impl GemmProblem {
     /// Solves the problem with the kernel, for a result in `format`.
     pub fn run(&self, device: &CudaDevice, kernel: &Gemm, format: WeightFormat) -> Result<GemmResult, CudaError> {
         let ProductSize { rows, columns, depth } = self.size;
-        let (input, weights) = (device.upload(&self.input)?, device.upload(&self.weights)?);
+        let weights = device.upload(&self.weights)?;
+        self.launch(device, format, |input, bias, output| {
+            let weights = weights.as_view();
+            device.gemm(kernel, GemmArgs { input, weights, bias, rows, columns, depth, output })
+        })
+    }
+
+    /// Launches something that solves the problem: given the input, the bias, and where the result goes.
+    pub(super) fn launch(
+        &self,
+        device: &CudaDevice,
+        format: WeightFormat,
+        launch: impl Fn(CudaView<'_, u16>, Option<CudaView<'_, f32>>, FloatsMut<'_>) -> Result<(), CudaError>,
+    ) -> Result<GemmResult, CudaError> {
+        let ProductSize { rows, columns, .. } = self.size;
+        let input = device.upload(&self.input)?;
         let bias = self.bias.as_ref().map(|bias| device.upload(bias)).transpose()?;
-        let launch = |output| {
-            let args = GemmArgs {
-                input: input.slice(..self.input.len()),
-                weights: weights.as_view(),
-                bias: bias.as_ref().map(|bias| bias.as_view()),
-                rows,
-                columns,
-                depth,
-                output,
-            };
-            device.gemm(kernel, args)
+        let launch = |output: FloatsMut<'_>| {
+            launch(input.slice(..self.input.len()), bias.as_ref().map(|bias| bias.as_view()), output)
         };
         let (output, guards_intact) = match format {
             WeightFormat::Bf16 => {

@@ -1,11 +1,12 @@
 //! Products, and experts from routing to the sum over them.
 
 use kernels::cuda::check::{
-    Bias, CombineProblem, GemmProblem, GroupedGemmProblem, GroupingProblem, ProductSize, RoutingProblem, WeightFormat,
+    Bias, CombineProblem, GemmProblem, GroupedGemmProblem, GroupingProblem, ProductSize, QuantisedGemmProblem,
+    RoutingProblem, WeightFormat,
 };
 use kernels::cuda::{
-    CombineExperts, CombineExpertsShape, Gemm, GemmTile, GemmTiles, GroupRows, GroupRowsShape, GroupedGemm,
-    GroupedGemmShape, RouteExperts, RouteExpertsShape,
+    BlockFormat, CombineExperts, CombineExpertsShape, GatedGemm, GatedGemmShape, Gemm, GemmTile, GemmTiles, GroupRows,
+    GroupRowsShape, GroupedGemm, GroupedGemmShape, QuantisedGemm, RouteExperts, RouteExpertsShape,
 };
 
 use super::{Problem, Subject};
@@ -49,12 +50,21 @@ pub(super) fn subjects() -> Vec<Subject> {
             ],
         },
         Subject {
+            file: "quantised_gemm.cu",
+            problems: vec![
+                quantised("blocks of eight bits", BlockFormat::Q8_0, (20, 80, 352), Bias::None),
+                quantised("blocks with minima", BlockFormat::Q4_1, (20, 80, 352), Bias::Random),
+                quantised("few columns", BlockFormat::Q4_0, (3, 33, 96), Bias::None),
+            ],
+        },
+        Subject {
             file: "grouped_gemm.cu",
             problems: vec![
                 gemm("blocks of 64 rows", product(64, 64, 160), &[65, 0, 9], 0),
                 gemm("parts of tiles", product(16, 104, 72), &[17, 0, 3], 5),
                 gemm("many blocks", GroupedGemmShape { experts: 20, ..product(16, 8, 8) }, &[1; 20], 0),
                 gemm("blocks of 128 rows", product(128, 72, 104), &[130, 0, 1], 1),
+                gated("gated", product(32, 72, 160), &[33, 0, 9], 3),
             ],
         },
     ]
@@ -112,5 +122,29 @@ fn gemm(name: &'static str, shape: GroupedGemmShape, rows: &'static [usize], for
         let problem = GroupedGemmProblem::random(shape, rows, foreign, 31)?;
         let found = problem.run(device, &kernel)?;
         Ok(problem.compare(&found).holds() && found.guards_intact)
+    })
+}
+
+fn gated(name: &'static str, shape: GroupedGemmShape, rows: &'static [usize], foreign: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let kernel = GatedGemm::compile_source(device, GatedGemmShape(shape), source)?;
+        let problem = GroupedGemmProblem::gated(shape, rows, foreign, 35)?;
+        let found = problem.run_gated(device, &kernel)?;
+        Ok(problem.compare(&found).holds() && found.guards_intact)
+    })
+}
+
+fn quantised(
+    name: &'static str,
+    format: BlockFormat,
+    (rows, columns, depth): (usize, usize, usize),
+    bias: Bias,
+) -> Problem {
+    const TILE: GemmTile = GemmTile { rows: 32, columns: 64, depth: 64, stages: 2, warps_down: 1, warps_across: 2 };
+    Problem::new(name, move |device, source| {
+        let kernel = QuantisedGemm::compile_source(device, format, GemmTiles::only(TILE), &source)?;
+        let problem = QuantisedGemmProblem::random(format, ProductSize { rows, columns, depth }, bias, 36);
+        let found = problem.run(device, &kernel, WeightFormat::F32)?;
+        Ok(problem.compare(&found, WeightFormat::F32).holds() && found.guards_intact)
     })
 }

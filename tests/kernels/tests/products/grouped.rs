@@ -40,6 +40,19 @@ fn shapes_and_batches_drawn_at_random() {
 }
 
 #[test]
+fn gated_products_in_blocks_of_every_size() {
+    let device = device();
+    for (index, block_rows) in [16, 32, 64, 128].into_iter().enumerate() {
+        for case in cases::products(block_rows).iter().skip(index % 2).step_by(2) {
+            case.check_gated(&device);
+        }
+    }
+    for seed in 20..24 {
+        cases::random_product(seed).check_gated(&device);
+    }
+}
+
+#[test]
 fn one_expert_is_a_plain_matrix_product() {
     let shape = GroupedGemmShape { block_rows: 64, experts: 1, columns: 128, depth: 128, rows_per_input: 1 };
     ProductCase { shape, rows: vec![130], foreign: 0, seed: 5 }.check(&device());
