@@ -29,8 +29,8 @@ enum : int {
 // block_expert    [row blocks]; -1 marks rows of an expert that lives elsewhere, which get zeros
 // used_rows       one number: entries of sorted_rows in use, a multiple of BLOCK_ROWS
 //
-// Grid (row blocks * COLUMN_BLOCKS); the column blocks of a row block are neighbours, so that they find its input rows in
-// the L2 cache.
+// Grid (row blocks * COLUMN_BLOCKS); the column blocks of a row block are neighbours, so that they find its input rows
+// in the L2 cache.
 extern "C" __global__ void __launch_bounds__(THREADS)
 grouped_gemm(const bf16 *input, const bf16 *weights, bf16 *output, const i32 *sorted_rows, const i32 *block_expert,
              const i32 *used_rows, i32 rows) {

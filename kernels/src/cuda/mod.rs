@@ -63,7 +63,9 @@ pub use prefill_attention::{PrefillAttention, PrefillAttentionArgs, PrefillAtten
 pub use quantised_gemm::{BlockFormat, QuantisedGemm, QuantisedGemmArgs, QuantisedGemmShape, QuantisedMatrix};
 pub use rms_norm::{RmsNorm, RmsNormArgs, RmsNormShape};
 pub use rope_kv_write::{HeadNorm, HeadNormWeights, RopeKvWrite, RopeKvWriteArgs, RopeKvWriteShape, rope_turns};
-pub use route_experts::{RouteExperts, RouteExpertsArgs, RouteExpertsShape};
+pub use route_experts::{
+    ExpertScoring, RouteExperts, RouteExpertsArgs, RouteExpertsShape, RouteGroups, RouteGroupsShape,
+};
 pub use rows::{Rows, RowsMut};
 pub use sample::{Sample, SampleArgs};
 pub use shape_logits::{Logits, Penalties, ShapeLogits, TokenMasks};

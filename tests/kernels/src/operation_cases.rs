@@ -1,13 +1,14 @@
 //! The problems that the operations beside attention and matrix products must solve, on whatever device.
 
 use kernels::cuda::check::{
-    ArgmaxProblem, BiasProblem, CombineProblem, GatherProblem, GroupingProblem, NormProblem, PageCopyProblem,
-    PoolOrder, RopeProblem, RoutingProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
+    ArgmaxProblem, BiasProblem, CombineProblem, GatherProblem, GroupRoutingProblem, GroupingProblem, NormProblem,
+    PageCopyProblem, PoolOrder, RopeProblem, RoutingProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem,
+    WeightFormat,
 };
 use kernels::cuda::{
     AddBias, AddBiasShape, Argmax, CombineExperts, CombineExpertsShape, CopyPages, CudaDevice, GatherRows,
     GatherRowsShape, GroupRows, GroupRowsShape, HeadNorm, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape,
-    RouteExperts, RouteExpertsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    RouteExperts, RouteExpertsShape, RouteGroups, RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
 use crate::cases::assert_near;
@@ -28,6 +29,7 @@ pub fn all(device: &CudaDevice) {
     likeliest(device);
     page_copies(device);
     routings(device);
+    group_routings(device);
     groupings(device);
     combinations(device);
     draws(device);
@@ -214,6 +216,40 @@ pub fn routings(device: &CudaDevice) {
             println!("routing, {shape:?}, {format:?}, seed {seed}");
             let kernel = RouteExperts::compile(device, shape).unwrap();
             let problem = RoutingProblem::random(shape, 23, seed % 3, format, seed as u64);
+            let found = problem.run(device, &kernel).unwrap();
+            assert_eq!(found.experts, problem.reference().experts);
+            assert_near(&problem.compare(&found));
+            assert!(found.guards_intact, "wrote outside its results");
+        }
+    }
+}
+
+/// Choices by sigmoid among groups of few experts and of many, of one group and of all, with a bias and without.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn group_routings(device: &CudaDevice) {
+    for (seed, (experts, groups, chosen_groups, chosen)) in [
+        (256, 8, 4, 8),
+        (384, 1, 1, 8),
+        (160, 8, 3, 6),
+        (64, 32, 5, 10),
+        (72, 2, 1, 36),
+        (16, 4, 4, 16),
+        (1, 1, 1, 1),
+        (1024, 16, 2, 4),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let renormalise = seed % 3 > 0;
+        let shape =
+            RouteGroupsShape { experts: RouteExpertsShape { experts, chosen, renormalise }, groups, chosen_groups };
+        println!("routing, {shape:?}, seed {seed}");
+        let kernel = RouteGroups::compile(device, shape).unwrap();
+        for is_biased in [true, false] {
+            let problem = GroupRoutingProblem::random(shape, 19, seed % 2, is_biased, seed as u64);
             let found = problem.run(device, &kernel).unwrap();
             assert_eq!(found.experts, problem.reference().experts);
             assert_near(&problem.compare(&found));

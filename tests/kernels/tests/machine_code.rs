@@ -7,7 +7,8 @@ use kernels::cuda::{
     DecodeAttention, DecodeAttentionShape, GatedGemmShape, GatherRows, GatherRowsShape, Gemm, GemmShape, GroupRows,
     GroupRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, KernelSource, PrefillAttention,
     PrefillAttentionShape, Program, QuantisedGemm, QuantisedGemmShape, RmsNorm, RmsNormShape, RopeKvWrite,
-    RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample, ShapeLogits, SiluMul, SiluMulShape, Target,
+    RopeKvWriteShape, RouteExperts, RouteExpertsShape, RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    Target,
 };
 
 const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
@@ -79,6 +80,9 @@ fn operations() -> Vec<Program> {
             let shape = RouteExpertsShape { experts, chosen, renormalise };
             programs.push(RouteExperts::program(shape, RouteExperts::SOURCE).unwrap());
         }
+        let experts_shape = RouteExpertsShape { experts, chosen, renormalise: true };
+        let shape = RouteGroupsShape { experts: experts_shape, groups: 8, chosen_groups: 8 };
+        programs.push(Kernel::program(shape, RouteExperts::SOURCE).unwrap());
         let shape = GroupRowsShape { experts, block_rows: 64 };
         programs.push(GroupRows::program(shape, GroupRows::SOURCE).unwrap());
     }

@@ -129,8 +129,7 @@ fn a_product_that_does_not_turn_its_chunks_has_bank_conflicts() {
     let emulator = Emulator::open();
     assert!(run_product(GroupedGemm::SOURCE).unwrap());
     assert_eq!(emulator.bank_conflicts(), 0);
-    let source =
-        mutate(&product_source(), "return column ^ row / ROWS_PER_LINE % TURNS * 8;", "return column;");
+    let source = mutate(&product_source(), "return column ^ row / ROWS_PER_LINE % TURNS * 8;", "return column;");
     assert!(run_product(source).unwrap());
     assert!(emulator.bank_conflicts() > 0);
 }

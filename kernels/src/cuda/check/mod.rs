@@ -16,6 +16,7 @@ mod paging;
 mod prefill;
 mod quantised;
 mod rope;
+mod route_groups;
 mod routing;
 mod sampling;
 mod strided;
@@ -44,6 +45,7 @@ pub use paging::PoolOrder;
 pub use prefill::{PrefillProblem, PrefillRequest};
 pub use quantised::QuantisedGemmProblem;
 pub use rope::{RopeProblem, RopeResult};
+pub use route_groups::GroupRoutingProblem;
 pub use routing::{CombineProblem, Grouping, GroupingProblem, RoutingProblem, RoutingResult};
 pub use sampling::{SampleProblem, ShapeLogitsProblem};
 

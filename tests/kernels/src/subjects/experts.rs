@@ -1,12 +1,13 @@
 //! Products, and experts from routing to the sum over them.
 
 use kernels::cuda::check::{
-    Bias, CombineProblem, GemmProblem, GroupedGemmProblem, GroupingProblem, ProductSize, QuantisedGemmProblem,
-    RoutingProblem, WeightFormat,
+    Bias, CombineProblem, GemmProblem, GroupRoutingProblem, GroupedGemmProblem, GroupingProblem, ProductSize,
+    QuantisedGemmProblem, RoutingProblem, WeightFormat,
 };
 use kernels::cuda::{
     BlockFormat, CombineExperts, CombineExpertsShape, GatedGemm, GatedGemmShape, Gemm, GemmTile, GemmTiles, GroupRows,
-    GroupRowsShape, GroupedGemm, GroupedGemmShape, QuantisedGemm, RouteExperts, RouteExpertsShape,
+    GroupRowsShape, GroupedGemm, GroupedGemmShape, QuantisedGemm, RouteExperts, RouteExpertsShape, RouteGroups,
+    RouteGroupsShape,
 };
 
 use super::{Problem, Subject};
@@ -22,6 +23,8 @@ pub(super) fn subjects() -> Vec<Subject> {
                 routing("few experts", choice(8, 2, true)),
                 routing("shares of those chosen", choice(71, 40, true)),
                 routing("shares of all", choice(71, 40, false)),
+                group_routing("groups", choice(72, 9, true), (6, 2)),
+                group_routing("one group", choice(40, 8, false), (1, 1)),
             ],
         },
         Subject {
@@ -74,6 +77,17 @@ fn routing(name: &'static str, shape: RouteExpertsShape) -> Problem {
     Problem::new(name, move |device, source| {
         let kernel = RouteExperts::compile_source(device, shape, source)?;
         let problem = RoutingProblem::random(shape, 23, 1, WeightFormat::F32, 48);
+        let found = problem.run(device, &kernel)?;
+        let right = found.experts == problem.reference().experts && problem.compare(&found).holds();
+        Ok(right && found.guards_intact)
+    })
+}
+
+fn group_routing(name: &'static str, experts: RouteExpertsShape, (groups, chosen_groups): (usize, usize)) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = RouteGroupsShape { experts, groups, chosen_groups };
+        let kernel = RouteGroups::compile_source(device, shape, source)?;
+        let problem = GroupRoutingProblem::random(shape, 21, 1, true, 56);
         let found = problem.run(device, &kernel)?;
         let right = found.experts == problem.reference().experts && problem.compare(&found).holds();
         Ok(right && found.guards_intact)

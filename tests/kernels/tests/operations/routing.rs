@@ -1,13 +1,19 @@
 use kernel_tests::{device, operation_cases};
-use kernels::cuda::check::{RoutingProblem, WeightFormat};
+use kernels::cuda::check::{GroupRoutingProblem, RoutingProblem, WeightFormat};
 use kernels::cuda::{
-    CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaError, CudaSlice, Floats, GroupRows, GroupRowsArgs,
-    GroupRowsShape, RouteExperts, RouteExpertsArgs, RouteExpertsShape, Rows, RowsMut,
+    CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaError, CudaSlice, ExpertScoring, Floats, GroupRows,
+    GroupRowsArgs, GroupRowsShape, RouteExperts, RouteExpertsArgs, RouteExpertsShape, RouteGroups, RouteGroupsShape,
+    Rows, RowsMut,
 };
 
 #[test]
 fn experts_are_those_of_a_sort_and_weights_match_float64() {
     operation_cases::routings(&device());
+}
+
+#[test]
+fn experts_of_the_best_groups_are_those_of_a_sort_and_weights_match_float64() {
+    operation_cases::group_routings(&device());
 }
 
 #[test]
@@ -31,6 +37,61 @@ fn a_token_is_routed_alone_as_among_others() {
         let fewer = problem.first_tokens(count).run(&device, &kernel).unwrap();
         assert_eq!(fewer.experts, all.experts[..count * shape.chosen]);
         assert_eq!(fewer.weights, all.weights[..count * shape.chosen]);
+    }
+}
+
+#[test]
+fn a_token_is_routed_within_groups_alone_as_among_others() {
+    let device = device();
+    let experts = RouteExpertsShape { experts: 64, chosen: 6, renormalise: true };
+    let shape = RouteGroupsShape { experts, groups: 8, chosen_groups: 3 };
+    let kernel = RouteGroups::compile(&device, shape).unwrap();
+    let problem = GroupRoutingProblem::random(shape, 12, 0, true, 7);
+    let all = problem.run(&device, &kernel).unwrap();
+    for count in [1, 6] {
+        let fewer = problem.first_tokens(count).run(&device, &kernel).unwrap();
+        assert_eq!(fewer.experts, all.experts[..count * experts.chosen]);
+        assert_eq!(fewer.weights, all.weights[..count * experts.chosen]);
+    }
+}
+
+/// By hand: without a bias the first group is the better one, but the bias favours the other. Weights know nothing of it,
+/// sum to one, and are then scaled.
+#[test]
+fn a_bias_chooses_and_does_not_weigh() {
+    let device = device();
+    let experts = RouteExpertsShape { experts: 4, chosen: 2, renormalise: true };
+    let kernel = RouteGroups::compile(&device, RouteGroupsShape { experts, groups: 2, chosen_groups: 1 }).unwrap();
+    // Scores of a half, three quarters, a fifth and a tenth.
+    let logits = device.upload(&[0.0, 3.0_f32.ln(), 0.25_f32.ln(), (1.0_f32 / 9.0).ln()]).unwrap();
+    let positions = device.upload(&[0]).unwrap();
+    let bias = device.upload(&[0.0_f32, 0.0, 1.0, 2.0]).unwrap();
+    for (is_biased, expected, expected_weights) in [(false, [1, 0], [1.8, 1.2]), (true, [3, 2], [1.0, 2.0])] {
+        let mut experts: CudaSlice<i32> = device.zeros(2).unwrap();
+        let mut weights: CudaSlice<f32> = device.zeros(2).unwrap();
+        let args = RouteExpertsArgs {
+            logits: Floats::F32(logits.as_view()),
+            stride: 4,
+            positions: positions.as_view(),
+            experts: experts.as_view_mut(),
+            weights: weights.as_view_mut(),
+        };
+        let scoring = ExpertScoring { bias: is_biased.then(|| bias.as_view()), scale: 3.0 };
+        device.route_groups(&kernel, args, &scoring).unwrap();
+        assert_eq!(device.download(&experts).unwrap(), expected);
+        for (found, expected) in device.download(&weights).unwrap().iter().zip(expected_weights) {
+            assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
+        }
+        let short = device.upload(&[0.0_f32; 3]).unwrap();
+        let args = RouteExpertsArgs {
+            logits: Floats::F32(logits.as_view()),
+            stride: 4,
+            positions: positions.as_view(),
+            experts: experts.as_view_mut(),
+            weights: weights.as_view_mut(),
+        };
+        let scoring = ExpertScoring { bias: Some(short.as_view()), scale: 3.0 };
+        assert_sizes([("length of bias", device.route_groups(&kernel, args, &scoring))]);
     }
 }
 
