@@ -15,7 +15,7 @@ const UNSAFE: &[&str] = &[
     "kernels/src/cuda",
     "tests/cuda-emu",
     "tests/kernels/src/emulator.rs",
-    "tests/ptx-emu/src/fma.rs",
+    "tests/ptx-emu/src/vector.rs",
 ];
 
 /// Folders whose code keeps no state of the process or of a thread.

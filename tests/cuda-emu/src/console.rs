@@ -1,19 +1,30 @@
 //! What tests set and read beside the driver's interface.
 
-use ptx_emu::Stats;
+use std::fs;
+
+use ptx_emu::{Options, Schedule, Stats};
 
 use crate::order::Order;
 
 /// Switches that tests set, and what they are told.
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, set by name")]
 pub(crate) struct Console {
     /// The account of the last failure.
     pub(crate) report: String,
-    /// Kernels that run from now on run their warps in an order that follows from this.
+    /// Kernels that run from now on run their blocks and warps in an order that follows from this.
     pub(crate) schedule: Option<u64>,
     /// Instructions after which a kernel is taken for an endless loop, if that was set.
     pub(crate) budget: Option<u64>,
     /// What tells the code of the modules loaded so far from other code.
     pub(crate) code: u64,
+    /// Kernels that run from now on are watched no more than execution needs.
+    pub(crate) unchecked: bool,
+    /// Blocks of kernels that run from now on may race.
+    pub(crate) block_races_allowed: bool,
+    /// Kernels that run from now on are timed.
+    pub(crate) timed: bool,
+    /// Nanoseconds of a processor that the last timed kernel took.
+    pub(crate) nanoseconds: u64,
     /// What the last kernel that succeeded did.
     pub(crate) stats: Option<Stats>,
     /// In which order deferred work is done. Without one, work is done when it is submitted.
@@ -29,10 +40,34 @@ impl Console {
             schedule: None,
             budget: None,
             code: 0,
+            unchecked: false,
+            block_races_allowed: false,
+            timed: false,
+            nanoseconds: 0,
             stats: None,
             order: None,
             refuses_graphs: false,
         }
+    }
+
+    /// How kernels run from now on.
+    pub(crate) fn options(&self) -> Options {
+        let schedule = self.schedule.map_or(Schedule::InOrder, Schedule::Random);
+        let checks = if self.unchecked { Options::unchecked() } else { Options::default() };
+        let budget = self.budget.unwrap_or(checks.budget);
+        let block_races = checks.block_races && !self.block_races_allowed;
+        Options { schedule, budget, block_races, ..checks }
+    }
+
+    /// Runs a kernel, timed if that is wanted.
+    pub(crate) fn time<T>(&mut self, kernel: impl FnOnce() -> T) -> T {
+        if !self.timed {
+            return kernel();
+        }
+        let start = processor_nanoseconds();
+        let done = kernel();
+        self.nanoseconds = processor_nanoseconds() - start;
+        done
     }
 
     /// Keeps the account of a failure, and shows it: a test's output then has it without asking.
@@ -40,4 +75,10 @@ impl Console {
         eprintln!("cuda-emu: {account}");
         self.report = account;
     }
+}
+
+/// What this thread has had of a processor, as Linux accounts for it; 0 on systems that do not say.
+fn processor_nanoseconds() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ptx_emu::{FaultKind, LaunchConfig, LaunchError, Options, Schedule};
+use ptx_emu::{FaultKind, LaunchConfig, LaunchError};
 
 use crate::code::{Answer, Code};
 use crate::console::Console;
@@ -99,14 +99,13 @@ impl Context {
     }
 
     fn run_kernel(&mut self, console: &mut Console, function: usize, config: &LaunchConfig, parameters: &[u8]) {
-        let schedule = console.schedule.map_or(Schedule::InOrder, Schedule::Random);
-        let defaults = Options::default();
-        let options = Options { schedule, budget: console.budget.unwrap_or(defaults.budget), ..defaults };
+        let options = console.options();
         let Ok((function, module, memory)) = self.function_and_memory(function) else {
             console.report("a kernel of a module that has been unloaded".to_owned());
             return self.fail(Code::LAUNCH_FAILED);
         };
-        match ptx_emu::launch(module, &function.name, config, parameters, memory, &options) {
+        let launch = || ptx_emu::launch(module, &function.name, config, parameters, memory, &options);
+        match console.time(launch) {
             Ok(stats) => console.stats = Some(stats),
             Err(error) => {
                 console.report(error.to_string());

@@ -38,7 +38,7 @@ impl Emulator {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Lets warps take turns at random from now on, or by number where `seed` is 0.
+    /// Lets blocks and warps take turns at random from now on, or by number where `seed` is 0.
     ///
     /// # Panics
     ///
@@ -110,24 +110,90 @@ impl Emulator {
         refuse.expect("the emulator refuses graphs")(i32::from(refuses));
     }
 
-    /// Passes over shared memory that bank conflicts cost the last kernel.
+    /// Switches off, or on again, all checks that execution can do without.
     ///
     /// # Panics
     ///
     /// If the library is another one.
+    pub fn set_checks(&self, on: bool) {
+        type Set = extern "C" fn(bool);
+        // SAFETY: that is the function's type.
+        let set = unsafe { self.0.get::<Set>("cuda_emu_set_checks") };
+        set.expect("the emulator's checks can be switched")(on);
+    }
+
+    /// Lets blocks race from now on, or no longer: for inputs that a kernel must bear but cannot serve.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn allow_block_races(&self, on: bool) {
+        type Allow = extern "C" fn(bool);
+        // SAFETY: that is the function's type.
+        let allow = unsafe { self.0.get::<Allow>("cuda_emu_allow_block_races") };
+        allow.expect("the emulator can let blocks race")(on);
+    }
+
+    /// Has kernels timed from now on, or no longer, and gives the processor time of the last one in seconds.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn time(&self, on: bool) -> f64 {
+        type Time = extern "C" fn(bool) -> u64;
+        // SAFETY: that is the function's type.
+        let time = unsafe { self.0.get::<Time>("cuda_emu_time") };
+        time.expect("the emulator times kernels")(on) as f64 * 1e-9
+    }
+
+    /// Passes over shared memory that bank conflicts cost the last kernel.
     #[must_use]
     pub fn bank_conflicts(&self) -> u64 {
-        self.count("cuda_emu_bank_conflicts")
+        self.counters().bank_conflict_passes
     }
 
     /// Bytes that the last kernel read from global memory.
+    #[must_use]
+    pub fn global_load_bytes(&self) -> u64 {
+        self.counters().global_load_bytes
+    }
+
+    /// What the last kernel did.
     ///
     /// # Panics
     ///
     /// If the library is another one.
     #[must_use]
-    pub fn global_load_bytes(&self) -> u64 {
-        self.count("cuda_emu_global_load_bytes")
+    pub fn counters(&self) -> Counters {
+        type Copy = unsafe extern "C" fn(*mut u64, usize) -> usize;
+        // SAFETY: that is the function's type.
+        let copy = unsafe { self.0.get::<Copy>("cuda_emu_counters") }.expect("the emulator counts");
+        let mut values = [0; 9];
+        // SAFETY: the buffer is as long as is said.
+        let count = unsafe { copy(values.as_mut_ptr(), values.len()) };
+        assert_eq!(count, values.len(), "the emulator has other counters");
+        let [
+            warp_instructions,
+            lane_instructions,
+            divergent_branches,
+            global_load_bytes,
+            global_store_bytes,
+            shared_accesses,
+            bank_conflict_passes,
+            matrix_instructions,
+            barriers,
+        ] = values;
+        Counters {
+            warp_instructions,
+            lane_instructions,
+            divergent_branches,
+            global_load_bytes,
+            global_store_bytes,
+            shared_accesses,
+            bank_conflict_passes,
+            matrix_instructions,
+            barriers,
+        }
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -136,4 +202,27 @@ impl Emulator {
         let count = unsafe { self.0.get::<Count>(name) };
         count.expect("the emulator counts")()
     }
+}
+
+/// What a kernel did, counted: the same numbers on every machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counters {
+    /// Instructions executed by warps.
+    pub warp_instructions: u64,
+    /// The same, times the lanes that were active.
+    pub lane_instructions: u64,
+    /// Branches that split a warp.
+    pub divergent_branches: u64,
+    /// Bytes read from global memory.
+    pub global_load_bytes: u64,
+    /// Bytes written to global memory.
+    pub global_store_bytes: u64,
+    /// Shared-memory instructions executed by warps.
+    pub shared_accesses: u64,
+    /// Passes over shared memory that bank conflicts cost.
+    pub bank_conflict_passes: u64,
+    /// Matrix instructions.
+    pub matrix_instructions: u64,
+    /// Block barriers passed by warps.
+    pub barriers: u64,
 }

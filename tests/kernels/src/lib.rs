@@ -11,9 +11,10 @@ pub mod mutants;
 pub mod mutation;
 pub mod operation_cases;
 pub mod product_cases;
+pub mod roofline;
 pub mod subjects;
 
-pub use emulator::Emulator;
+pub use emulator::{Counters, Emulator};
 
 /// The emulated driver and the pinned compiler.
 ///

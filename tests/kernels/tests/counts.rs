@@ -2,7 +2,7 @@
 //! and show the last kernel of all.
 
 use kernel_tests::mutation::alone;
-use kernel_tests::{Emulator, device};
+use kernel_tests::{Emulator, device, roofline};
 use kernels::cuda::check::{
     Bias, DecodeProblem, GemmProblem, PoolOrder, PrefillProblem, PrefillRequest, ProductSize, WeightFormat,
 };
@@ -71,5 +71,32 @@ fn a_product_reads_its_weights_once() {
         let elements = columns * 1000 + columns.div_ceil(tile.columns) * rows * 1000;
         assert_eq!(emulator.global_load_bytes(), 2 * elements as u64, "{tile:?}");
         assert_eq!(emulator.bank_conflicts(), 0, "{tile:?}");
+    }
+}
+
+/// The problems of `docs/roofline.md`, smaller: what must be read is read once, within 5 % where tensor cores are used, and
+/// no access to shared memory in a loop waits for a bank.
+#[test]
+fn decode_and_the_grouped_product_read_little_more_than_they_must() {
+    let _alone = alone();
+    let device = device();
+    let emulator = Emulator::open();
+    // Without tensor cores, shared memory is used once per block, at the end, whatever the context.
+    let plain = [512, 1024].map(|context| roofline::decode(&device, &emulator, 16, context));
+    assert_eq!(plain[0].counters.shared_accesses, plain[1].counters.shared_accesses);
+    let others = [
+        roofline::decode(&device, &emulator, 32, 1024),
+        roofline::product(&device, &emulator, 16, 512, 512),
+        roofline::product(&device, &emulator, 64, 256, 1024),
+    ];
+    for count in &others {
+        assert_eq!(count.counters.bank_conflict_passes, 0, "{count:?}");
+    }
+    for count in &others {
+        assert!((0.0..=0.05).contains(&count.excess()), "{count:?}");
+    }
+    // Every lane looks up the page of its token, an eighth of what it reads then; a GPU reads a word once for a warp.
+    for count in &plain {
+        assert!((0.0..=0.15).contains(&count.excess()), "{count:?}");
     }
 }

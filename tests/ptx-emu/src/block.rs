@@ -1,13 +1,14 @@
 //! The state that the warps of a block share, and checked access to all memories.
 
 use crate::check::bank::excess_passes;
+use crate::check::blocks::{Clash, Order, Touch};
 use crate::check::race::{Access, Conflict, Rules, Shadow, Write};
 use crate::error::{Checked, FaultKind, RawFault};
-use crate::memory::{AccessError, Memory};
+use crate::memory::{AccessError, Memory, Units};
 use crate::opcode::Copies;
 use crate::options::Options;
-use crate::program::Kernel;
-use crate::regs::{Regs, Row};
+use crate::program::{Args, Kernel};
+use crate::regs::{LANES, Regs, Row, lanes};
 use crate::stats::Stats;
 use crate::ty::Space;
 
@@ -65,6 +66,7 @@ impl<'a> Block<'a> {
         options: &'a Options,
         memory: &'a mut Memory,
         shared_bytes: usize,
+        warps: usize,
     ) -> Self {
         let rules = Rules { races: options.races, uninitialised: options.uninitialised_shared };
         Self {
@@ -74,12 +76,13 @@ impl<'a> Block<'a> {
             memory,
             stats: Stats::default(),
             shared: vec![FRESH; shared_bytes],
-            shadow: Shadow::new(shared_bytes, kernel.granule_shift, rules),
+            shadow: Shadow::new(shared_bytes, kernel.granule_shift, rules, warps),
         }
     }
 
-    /// Makes ready for the next block of the grid.
-    pub(crate) fn reset(&mut self) {
+    /// Makes ready for the block `index` of the grid.
+    pub(crate) fn reset(&mut self, index: [u32; 3]) {
+        self.memory.begin_block(index);
         self.shared.fill(FRESH);
         self.shadow.reset();
     }
@@ -134,6 +137,43 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
+    /// Offsets of a warp's accesses of `N` bytes, if all are inside and at multiples of `N`; lanes that are off have that of
+    /// the first that is on.
+    #[inline(always)]
+    pub(crate) fn shared_units<const N: usize>(&self, addresses: &Row<u64>, mask: u32) -> Option<Row<u64>> {
+        let first = addresses[mask.trailing_zeros() as usize & 31];
+        let mut at = [0; LANES];
+        let (mut highest, mut bits) = (0, 0);
+        for lane in 0..LANES {
+            at[lane] = if mask >> lane & 1 != 0 { addresses[lane] } else { first };
+            highest = highest.max(at[lane]);
+            bits |= at[lane];
+        }
+        let last = (self.shared.len() as u64).checked_sub(N as u64)?;
+        (highest <= last && bits & (N as u64 - 1) == 0).then_some(at)
+    }
+
+    /// What a warp loads from shared memory, if all lanes are inside and aligned; else the caller goes lane by lane.
+    #[inline(always)]
+    pub(crate) fn shared_load_units<const N: usize>(
+        &mut self,
+        warp: usize,
+        pc: u32,
+        addresses: &Row<u64>,
+        mask: u32,
+    ) -> Checked<Option<Units<'_>>> {
+        let Some(at) = self.shared_units::<N>(addresses, mask) else { return Ok(None) };
+        if self.shadow.is_active() {
+            for lane in lanes(mask) {
+                let who = Who { warp, lane, pc };
+                if let Err(conflict) = self.shadow.read(&who.access(at[lane], N)) {
+                    return Err(self.explain(who, "read", conflict));
+                }
+            }
+        }
+        Ok(Some(Units { bytes: &self.shared, at }))
+    }
+
     /// Replaces `N` bytes by `update` of them and returns what was there.
     pub(crate) fn shared_atomic<const N: usize>(
         &mut self,
@@ -150,8 +190,15 @@ impl<'a> Block<'a> {
     }
 
     /// Checks a write without making it.
+    #[inline(always)]
     pub(crate) fn shared_touch(&mut self, who: Who, offset: u64, bytes: usize, how: Write) -> Checked {
         self.shared_range(who, offset, bytes)?;
+        self.shared_write(who, offset, bytes, how)
+    }
+
+    /// The same, for what is known to be inside.
+    #[inline(always)]
+    pub(crate) fn shared_write(&mut self, who: Who, offset: u64, bytes: usize, how: Write) -> Checked {
         if !self.shadow.is_active() {
             return Ok(());
         }
@@ -160,10 +207,10 @@ impl<'a> Block<'a> {
     }
 
     /// Completes a `cp.async`.
-    #[inline]
-    pub(crate) fn shared_put(&mut self, who: Who, offset: u64, data: &[u8]) -> Checked {
-        self.shared_touch(who, offset, data.len(), Write::CopyDone)?;
-        self.shared[offset as usize..][..data.len()].copy_from_slice(data);
+    #[inline(always)]
+    pub(crate) fn shared_put<const N: usize>(&mut self, who: Who, offset: u64, data: [u8; N]) -> Checked {
+        self.shared_touch(who, offset, N, Write::CopyDone)?;
+        self.shared[offset as usize..][..N].copy_from_slice(&data);
         Ok(())
     }
 
@@ -173,9 +220,7 @@ impl<'a> Block<'a> {
         let offset = conflict.offset;
         let other = conflict.other.map(|(thread, pc)| {
             let thread = thread.map_or("several threads".to_owned(), |thread| format!("thread {thread}"));
-            let site = &self.kernel.sites[pc as usize];
-            let source = self.kernel.source(pc as usize).map_or(String::new(), |source| format!("{source}, "));
-            format!("{thread} ({source}PTX line {}: {})", site.line, site.text)
+            format!("{thread} ({})", self.site(pc))
         });
         let other = other.unwrap_or_default();
         let message = match conflict.kind {
@@ -221,6 +266,7 @@ impl<'a> Block<'a> {
     }
 
     /// An error unless the bytes can be loaded.
+    #[inline(always)]
     pub(crate) fn global_check(&self, lane: usize, address: u64, bytes: usize) -> Checked {
         self.memory
             .check(address, bytes, self.options.uninitialised_global)
@@ -249,8 +295,30 @@ impl<'a> Block<'a> {
         RawFault::at_lane(kind, lane, format!("global {what} of {bytes} bytes {text} at {address:#x}: {nearest}"))
     }
 
+    #[cold]
+    fn clash(&self, lane: usize, address: u64, clash: &Clash) -> Box<RawFault> {
+        let verb = |writes: bool| if writes { "writes" } else { "reads" };
+        let block = clash.block.map_or("another".to_owned(), |[x, y, z]| format!("({x},{y},{z})"));
+        let site = clash.pc.map_or("somewhere".to_owned(), |pc| self.site(pc));
+        let base = self.memory.allocation_of(address).map_or(address, |(base, _)| base);
+        let place = self.memory.nearest(base + clash.offset as u64);
+        let message = format!(
+            "race between blocks: this one {} {place}, block {block} {} it at {site}, and nothing orders them",
+            verb(clash.writes),
+            verb(clash.other_writes),
+        );
+        RawFault::at_lane(FaultKind::BlockRace, lane, message)
+    }
+
+    /// An instruction as messages name it.
+    fn site(&self, pc: u32) -> String {
+        let site = &self.kernel.sites[pc as usize];
+        let source = self.kernel.source(pc as usize).map_or(String::new(), |source| format!("{source}, "));
+        format!("{source}PTX line {}: {}", site.line, site.text)
+    }
+
     /// Counts a warp's shared access.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_shared(&mut self, addresses: &Row<u64>, mask: u32, bytes: u32) {
         self.stats.shared_accesses += 1;
         if self.options.bank_conflicts {
@@ -263,6 +331,32 @@ impl Cx<'_, '_> {
     #[inline]
     pub(crate) fn who(&self, lane: usize) -> Who {
         Who { warp: self.core.id, lane, pc: self.pc }
+    }
+
+    /// What the instruction does to global memory, if that is watched.
+    #[inline(always)]
+    pub(crate) fn touch(&self, args: &Args, writes: bool) -> Option<Touch> {
+        let strong = args.order != Order::Weak;
+        self.block.options.block_races.then_some(Touch { writes, strong, pc: self.pc })
+    }
+
+    /// Checks an access of `lane` to global memory against those of other blocks.
+    #[inline(always)]
+    pub(crate) fn watch(
+        &mut self,
+        args: &Args,
+        lane: usize,
+        address: u64,
+        bytes: usize,
+        reads: bool,
+        writes: bool,
+    ) -> Checked {
+        let Some(touch) = self.touch(args, writes) else { return Ok(()) };
+        if touch.strong {
+            self.block.memory.synchronise(address, args.order, reads, writes);
+        }
+        let result = self.block.memory.touch(address, bytes, touch);
+        result.map_err(|clash| self.block.clash(lane, address, &clash))
     }
 
     /// Range of `lane`'s local memory.

@@ -73,6 +73,8 @@ pub enum FaultKind {
     WriteAfterRead,
     /// Two threads wrote different values to one shared location, with no barrier between.
     WriteAfterWrite,
+    /// Two blocks accessed the same global memory, one of them writing, and nothing orders them.
+    BlockRace,
     /// A shared access to the target of a `cp.async` that has not been waited for.
     PendingCopy,
     /// A read of shared or global memory that nobody has written.

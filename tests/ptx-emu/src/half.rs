@@ -47,6 +47,21 @@ pub(crate) fn to_e4m3_saturating(x: f32) -> u8 {
     sign | to_small(x.abs().min(448.0), 3, -6) as u8
 }
 
+/// The `f32` that an `e5m2` stands for: the upper half of an `f16`.
+#[inline(always)]
+pub(crate) fn from_e5m2(bits: u8) -> f32 {
+    from_f16(u16::from(bits) << 8)
+}
+
+/// Rounds to nearest, ties to even; what is too large, infinity too, becomes the largest number, 57344.
+pub(crate) fn to_e5m2_saturating(x: f32) -> u8 {
+    if x.is_nan() {
+        return 0x7f;
+    }
+    let sign = (x.to_bits() >> 24) as u8 & 0x80;
+    sign | to_small(x.abs().min(57344.0), 2, -14) as u8
+}
+
 #[inline(always)]
 fn from_small(bits: u32, exponent_bits: u32, fraction_bits: u32) -> f32 {
     let magnitude = bits & ((1 << (exponent_bits + fraction_bits)) - 1);

@@ -124,14 +124,15 @@ pub fn launch(
 ) -> Result<Stats, LaunchError> {
     let kernel = accepted(module, kernel, config, params)?;
     let shared = kernel.dynamic_start.max(kernel.static_shared) + config.dynamic_shared;
-    let mut block = Block::new(kernel, params, options, memory, shared as usize);
-    let mut warps: Vec<_> =
-        (0..config.threads().div_ceil(LANES as u64)).map(|id| Warp::new(id as usize, &block)).collect();
+    let warps = config.threads().div_ceil(LANES as u64) as usize;
+    let mut block = Block::new(kernel, params, options, memory, shared as usize, warps);
+    let mut warps: Vec<_> = (0..warps).map(|id| Warp::new(id, &block)).collect();
     let mut turns = Turns::new(options.schedule);
+    block.memory.begin_launch();
     for number in turns.blocks(config.grid) {
         let [x, y, _] = config.grid.map(u64::from);
         let index = [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32];
-        block.reset();
+        block.reset(index);
         for warp in &mut warps {
             warp.reset(&block, index, config.grid, config.block);
         }

@@ -5,7 +5,7 @@
 //! manual says, in the least favourable order it allows where that is easy: an asynchronous copy happens only when it is
 //! waited for.
 //!
-//! While a kernel runs, it is watched. Races in shared memory, accesses out of bounds, misaligned or to memory that
+//! While a kernel runs, it is watched. Races in shared memory and between blocks, accesses out of bounds, misaligned or to memory that
 //! nobody wrote, `.sync` instructions in divergent code, shuffles from absent lanes and barriers that are never complete
 //! end the launch with a [`Fault`] that names the source line. [`Options`] switches the checks; [`Stats`] counts what
 //! was done, deterministically.
@@ -62,24 +62,23 @@
 //!
 //! # Fidelity
 //!
-//! Blocks run one after another, so a kernel in which one block waits for another runs into [`Options::budget`], and
-//! races between blocks through global memory are not seen. Sums inside one `mma` are rounded step by step, which
+//! Blocks run one after another, so a kernel in which one block waits for another runs into [`Options::budget`]. Sums inside one `mma` are rounded step by step, which
 //! hardware does otherwise; `ex2`, `rcp`, `lg2` and their like are within the documented error, not bit-equal.
 //!
 //! # Structure
 //!
 //! `lexer` → `parse` (to `syntax`) → `lower` (to `program`; `opcode` is the table of instructions, `operand` the rules for
-//! what each takes) → `launch` (blocks) → `warp` (lanes and divergence). `regs` is the register file, `block` and
+//! what each takes; `allocate` gives registers their rows) → `launch` (blocks) → `warp` (lanes and divergence). `regs` is the register file, `block` and
 //! `memory` are what instructions may touch, `check` watches them.
 #![deny(unsafe_code)]
 #![allow(clippy::float_cmp, reason = "an interpreter of float instructions compares floats exactly")]
 #![allow(clippy::unnecessary_box_returns, reason = "errors are made in the box in which they travel")]
 #![allow(clippy::inline_always, reason = "lane loops turn into vector code only where the lane function is inlined")]
 
+mod allocate;
 mod block;
 mod check;
 mod error;
-mod fma;
 mod half;
 mod launch;
 mod lexer;
@@ -97,6 +96,7 @@ mod regs;
 mod stats;
 mod syntax;
 mod ty;
+mod vector;
 mod warp;
 
 pub use error::{Fault, FaultKind, LaunchError, LoadError, MemoryError};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::allocate::{File, Use, allocate};
 use crate::error::LoadError;
 use crate::lexer::error_at;
 use crate::module::Global;
@@ -24,6 +25,7 @@ pub(crate) fn lower(
         labels: labels(ptx, entry)?,
         constants: HashMap::new(),
         granule: 16,
+        uses: Vec::new(),
         kernel: empty(source, entry, globals),
     };
     lowering.declare_globals(globals);
@@ -43,6 +45,7 @@ pub(crate) fn lower(
     }
     lowering.body(ptx, entry, &places)?;
     lowering.kernel.granule_shift = lowering.granule.trailing_zeros();
+    allocate(&mut lowering.kernel, &lowering.uses);
     Ok(lowering.kernel)
 }
 
@@ -103,6 +106,8 @@ struct Lowering<'a> {
     constants: HashMap<Constant, Reg>,
     /// Bytes of the smallest access that may be to shared memory.
     granule: u32,
+    /// Which operands each instruction reads and writes.
+    uses: Vec<Vec<Use>>,
     kernel: Kernel,
 }
 
@@ -182,6 +187,7 @@ impl<'a> Lowering<'a> {
             }
         }
         self.kernel.code.push(Inst { run: Run::Exit, args: Args::default(), guard: None });
+        self.uses.push(Vec::new());
         self.kernel.sites.push(Site { line: entry.line, position: None, text: "end of the kernel".to_owned() });
         Ok(())
     }
@@ -261,7 +267,7 @@ impl<'a> Lowering<'a> {
             .iter()
             .find(|form| fits(form, &instruction.operands))
             .ok_or_else(|| misfit(instruction.opcode, forms))?;
-        let args = self.arguments(form, &instruction.operands)?;
+        let Arguments { args, uses, .. } = self.arguments(form, &instruction.operands)?;
         if let Some((Space::Shared | Space::Generic, bytes)) = form.access {
             self.granule = self.granule.min(bytes);
         }
@@ -272,25 +278,27 @@ impl<'a> Lowering<'a> {
             }
         }
         self.kernel.code.push(Inst { run: form.run, args, guard });
+        self.uses.push(uses);
         let text = self.lines.get(instruction.line as usize - 1).map_or("", |line| line.trim());
         let site = Site { line: instruction.line, position: instruction.position, text: text.to_owned() };
         self.kernel.sites.push(site);
         Ok(())
     }
 
-    fn arguments(&mut self, form: &Form, operands: &[Operand<'a>]) -> Lowered<Args> {
+    fn arguments(&mut self, form: &Form, operands: &[Operand<'a>]) -> Lowered<Arguments> {
         let mut out = Arguments::default();
         out.args.space = form.access.map(|(space, _)| space).unwrap_or_default();
+        out.args.order = form.order;
         for (slot, operand) in form.slots.iter().zip(operands) {
             self.operand(*slot, operand, &mut out)?;
         }
-        Ok(out.args)
+        Ok(out)
     }
 
     fn operand(&mut self, slot: Slot, operand: &Operand<'a>, out: &mut Arguments) -> Lowered<()> {
         match (slot, operand) {
-            (Slot::Dst(ty), &Operand::Name(name)) => out.push(self.destination(ty, name, false)?),
-            (Slot::DstRelaxed(ty), &Operand::Name(name)) => out.push(self.destination(ty, name, true)?),
+            (Slot::Dst(ty), &Operand::Name(name)) => out.push_written(self.destination(ty, name, false)?),
+            (Slot::DstRelaxed(ty), &Operand::Name(name)) => out.push_written(self.destination(ty, name, true)?),
             (Slot::SrcRelaxed(ty), operand) => out.push(self.value(ty, operand, true)?),
             (Slot::Value(ty), &Operand::Name(name)) if matches!(self.find(name), Some(Name::Variable(..))) => {
                 out.push(self.address_of(ty, name)?);
@@ -309,8 +317,8 @@ impl<'a> Lowering<'a> {
                 }
             }
             (Slot::DstPair(ty), &Operand::Pair(value, pred)) => {
-                out.push(self.destination(ty, value, false)?);
-                out.push(self.destination(Ty::Pred, pred, false)?);
+                out.push_written(self.destination(ty, value, false)?);
+                out.push_written(self.destination(Ty::Pred, pred, false)?);
             }
             (Slot::SrcNot, &Operand::Not(name)) => {
                 out.args.negated = true;
@@ -352,7 +360,7 @@ impl<'a> Lowering<'a> {
             let &Operand::Name(name) = part else {
                 return Err("a vector that is written holds registers only".to_owned());
             };
-            out.push(self.destination(ty, name, relaxed)?);
+            out.push_written(self.destination(ty, name, relaxed)?);
         }
         Ok(())
     }
@@ -360,7 +368,7 @@ impl<'a> Lowering<'a> {
     fn destination(&mut self, ty: Ty, name: &str, relaxed: bool) -> Lowered<Place> {
         if name == "_" {
             let file = if ty == Ty::Pred || ty.is_wide() { ty } else { Ty::B32 };
-            return Ok(Place { reg: self.constant(Constant::Scratch(file))?, wide: ty.is_wide() });
+            return Ok(Place::new(ty, self.constant(Constant::Scratch(file))?));
         }
         match self.find(name) {
             Some(Name::Register(register, reg)) => checked(ty, name, register, reg, relaxed),
@@ -372,7 +380,7 @@ impl<'a> Lowering<'a> {
         match *operand {
             Operand::Literal(literal) => {
                 let constant = literal_of(ty, literal)?;
-                Ok(Place { reg: self.constant(constant)?, wide: ty.is_wide() })
+                Ok(Place::new(ty, self.constant(constant)?))
             }
             Operand::Name(name) => {
                 if let Some(special) = Special::parse(name) {
@@ -383,7 +391,7 @@ impl<'a> Lowering<'a> {
                     Some(Name::Register(register, reg)) => checked(ty, name, register, reg, relaxed),
                     Some(_) => Err(format!("`{name}` is no register; only `mov` and `cvta` take an address")),
                     None if name == "WARP_SZ" && ty.accepts(Ty::U32) => {
-                        Ok(Place { reg: self.constant(Constant::Narrow(32))?, wide: false })
+                        Ok(Place::new(Ty::U32, self.constant(Constant::Narrow(32))?))
                     }
                     None => Err(format!("unknown name `{name}`")),
                 }
@@ -404,20 +412,20 @@ impl<'a> Lowering<'a> {
         } else {
             return Err(format!("a .{} does not hold the address of `{name}`", ty.name()));
         };
-        Ok(Place { reg: self.constant(constant)?, wide: ty.is_wide() })
+        Ok(Place::new(ty, self.constant(constant)?))
     }
 
     /// Register and offset of an address operand.
     fn address(&mut self, base: &str, offset: i64, space: Space) -> Lowered<(Place, i64)> {
         match self.find(base) {
-            Some(Name::Register(Ty::U64 | Ty::S64 | Ty::B64, reg)) => Ok((Place { reg, wide: true }, offset)),
-            Some(Name::Register(Ty::U32 | Ty::S32 | Ty::B32, reg)) => Ok((Place { reg, wide: false }, offset)),
+            Some(Name::Register(Ty::U64 | Ty::S64 | Ty::B64, reg)) => Ok((Place::new(Ty::U64, reg), offset)),
+            Some(Name::Register(Ty::U32 | Ty::S32 | Ty::B32, reg)) => Ok((Place::new(Ty::U32, reg), offset)),
             Some(Name::Register(ty, _)) => Err(format!("`{base}` is .{}, which is no address", ty.name())),
             Some(Name::Variable(lives, address)) => {
                 if lives != space && !(space == Space::Generic && lives == Space::Global) {
                     return Err(format!("`{base}` is a .{} variable", lives.name()));
                 }
-                let place = Place { reg: self.constant(Constant::Wide(address))?, wide: true };
+                let place = Place::new(Ty::U64, self.constant(Constant::Wide(address))?);
                 Ok((place, offset))
             }
             Some(Name::Param(_)) => Err(format!("`{base}` is a parameter")),
@@ -430,20 +438,43 @@ impl<'a> Lowering<'a> {
 #[derive(Clone, Copy)]
 struct Place {
     reg: Reg,
-    wide: bool,
+    file: File,
+}
+
+impl Place {
+    /// Register `reg` of the file that holds `ty`.
+    fn new(ty: Ty, reg: Reg) -> Self {
+        let file = match ty {
+            Ty::Pred => File::Pred,
+            _ if ty.is_wide() => File::Wide,
+            _ => File::Narrow,
+        };
+        Self { reg, file }
+    }
 }
 
 #[derive(Default)]
 struct Arguments {
     args: Args,
     integers: usize,
+    uses: Vec<Use>,
 }
 
 impl Arguments {
     fn push(&mut self, place: Place) {
-        self.args.r[self.args.operands] = place.reg;
-        self.args.wide |= u16::from(place.wide) << self.args.operands;
+        self.enter(place, false);
+    }
+
+    fn push_written(&mut self, place: Place) {
+        self.enter(place, true);
+    }
+
+    fn enter(&mut self, place: Place, written: bool) {
+        let operand = self.args.operands;
+        self.args.r[operand] = place.reg;
+        self.args.wide |= u16::from(place.file == File::Wide) << operand;
         self.args.operands += 1;
+        self.uses.push(Use { operand, file: place.file, written });
     }
 
     fn integer(&mut self, value: i64) {
@@ -454,7 +485,7 @@ impl Arguments {
 
 fn checked(ty: Ty, name: &str, register: Ty, reg: Reg, relaxed: bool) -> Lowered<Place> {
     if ty.accepts(register) || (relaxed && ty.accepts_wider(register)) {
-        return Ok(Place { reg, wide: register.is_wide() });
+        return Ok(Place::new(register, reg));
     }
     Err(format!("`{name}` is .{}, but the instruction takes .{} here", register.name(), ty.name()))
 }

@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
+use crate::check::blocks::{Clash, Order, Touch, Trace, Watch, traces};
 use crate::error::MemoryError;
+use crate::regs::{LANES, Row, lanes};
+use crate::vector;
 
 /// Distance between allocations. No memory stands behind the gaps, and freed addresses are never handed out again, so
 /// an access past an end or after a free meets nothing.
@@ -24,6 +27,7 @@ pub struct Memory {
     capacity: u64,
     /// Where the last access went: the next one mostly goes there too.
     last: Cell<usize>,
+    watch: Watch,
 }
 
 #[derive(Debug)]
@@ -32,9 +36,36 @@ struct Allocation {
     bytes: Vec<u8>,
     /// One bit per byte: written.
     written: Vec<u64>,
+    /// Which blocks have been where; empty as long as nobody has looked.
+    traces: Vec<Trace>,
 }
 
 impl Allocation {
+    fn traces(&mut self) -> &mut [Trace] {
+        if self.traces.is_empty() {
+            self.traces = traces(self.bytes.len());
+        }
+        &mut self.traces
+    }
+
+    /// Offsets of a warp's accesses of `N` bytes, if all are inside and at multiples of `N`; lanes that are off have that of
+    /// the first that is on.
+    #[inline(always)]
+    fn units<const N: usize>(&self, addresses: &Row<u64>, mask: u32) -> Option<Row<u64>> {
+        let first = addresses[mask.trailing_zeros() as usize & 31];
+        let mut at = [0; LANES];
+        let (mut highest, mut bits) = (0, 0);
+        for lane in 0..LANES {
+            let address = if mask >> lane & 1 != 0 { addresses[lane] } else { first };
+            at[lane] = address.wrapping_sub(self.base);
+            highest = highest.max(at[lane]);
+            bits |= at[lane];
+        }
+        let last = (self.bytes.len() as u64).checked_sub(N as u64)?;
+        (highest <= last && bits & (N as u64 - 1) == 0).then_some(at)
+    }
+
+    #[inline(always)]
     fn contains(&self, address: u64, bytes: u64) -> bool {
         let offset = address.wrapping_sub(self.base);
         let size = self.bytes.len() as u64;
@@ -48,12 +79,25 @@ impl Allocation {
         }
     }
 
+    /// Whether `N` bytes at a multiple of `N` have been written; `N` is a power of two up to 64.
+    #[inline(always)]
+    fn is_unit_written<const N: usize>(&self, start: usize) -> bool {
+        let mask = unit_mask::<N>(start);
+        self.written[start / 64] & mask == mask
+    }
+
     fn is_written(&self, start: usize, bytes: usize) -> bool {
         (start / 64..(start + bytes).div_ceil(64)).all(|word| {
             let mask = word_mask(word, start, bytes);
             self.written[word] & mask == mask
         })
     }
+}
+
+/// The bits of the word that holds `N` bytes at a multiple of `N`.
+#[inline(always)]
+fn unit_mask<const N: usize>(start: usize) -> u64 {
+    (u64::MAX >> (64 - N)) << (start % 64)
 }
 
 /// The bits of `word` that belong to the range.
@@ -82,7 +126,14 @@ impl Memory {
     /// An empty memory that refuses to grow beyond `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: u64) -> Self {
-        Self { allocations: Vec::new(), next: FIRST_ADDRESS, used: 0, capacity, last: Cell::new(0) }
+        Self {
+            allocations: Vec::new(),
+            next: FIRST_ADDRESS,
+            used: 0,
+            capacity,
+            last: Cell::new(0),
+            watch: Watch::default(),
+        }
     }
 
     /// Bytes allocated.
@@ -107,7 +158,12 @@ impl Memory {
         let base = self.next;
         self.next = (base + size + RED_ZONE).next_multiple_of(ALIGNMENT);
         self.used += size;
-        self.allocations.push(Allocation { base, bytes: vec![FRESH; bytes], written: vec![0; bytes.div_ceil(64)] });
+        self.allocations.push(Allocation {
+            base,
+            bytes: vec![FRESH; bytes],
+            written: vec![0; bytes.div_ceil(64)],
+            traces: Vec::new(),
+        });
         Ok(base)
     }
 
@@ -218,6 +274,7 @@ impl Memory {
     }
 
     /// Whether the device may load a range.
+    #[inline(always)]
     pub(crate) fn check(&self, address: u64, bytes: usize, check_written: bool) -> Result<(), AccessError> {
         let index = self.find(address, bytes as u64).ok_or(AccessError::OutOfBounds)?;
         let allocation = &self.allocations[index];
@@ -239,6 +296,102 @@ impl Memory {
         Ok(out)
     }
 
+    /// The allocation that a warp loads from, if all its lanes do so from one, at multiples of `N`, from what has been
+    /// written, and without a race; else the caller goes lane by lane.
+    #[inline(always)]
+    pub(crate) fn load_units<const N: usize>(
+        &mut self,
+        addresses: &Row<u64>,
+        mask: u32,
+        check_written: bool,
+        touch: Option<Touch>,
+    ) -> Option<Units<'_>> {
+        let index = self.find(addresses[mask.trailing_zeros() as usize & 31], N as u64)?;
+        let allocation = &mut self.allocations[index];
+        let at = allocation.units::<N>(addresses, mask)?;
+        if check_written && !at.iter().all(|&start| allocation.is_unit_written::<N>(start as usize)) {
+            return None;
+        }
+        if let Some(touch) = touch {
+            self.watch.access_units::<N>(allocation.traces(), &at, mask, touch).ok()?;
+        }
+        Some(Units { bytes: &allocation.bytes, at })
+    }
+
+    /// Checks what a warp will load, as `load_units` does, and has the processor fetch it.
+    #[inline(always)]
+    pub(crate) fn prefetch_units<const N: usize>(
+        &mut self,
+        addresses: &Row<u64>,
+        mask: u32,
+        check_written: bool,
+        touch: Option<Touch>,
+    ) -> bool {
+        let Some(units) = self.load_units::<N>(addresses, mask, check_written, touch) else { return false };
+        units.at.iter().for_each(|&start| vector::prefetch(&units.bytes[start as usize]));
+        true
+    }
+
+    /// Stores `value(lane)` for the lanes in `mask`, in order, if all of them go to one allocation, at multiples of `N` and
+    /// without a race; else does nothing and returns false.
+    #[inline(always)]
+    pub(crate) fn store_units<const N: usize>(
+        &mut self,
+        addresses: &Row<u64>,
+        mask: u32,
+        touch: Option<Touch>,
+        value: impl Fn(usize) -> [u8; N],
+    ) -> bool {
+        let Some(index) = self.find(addresses[mask.trailing_zeros() as usize & 31], N as u64) else { return false };
+        let allocation = &mut self.allocations[index];
+        let Some(at) = allocation.units::<N>(addresses, mask) else { return false };
+        if let Some(touch) = touch
+            && self.watch.access_units::<N>(allocation.traces(), &at, mask, touch).is_err()
+        {
+            return false;
+        }
+        for lane in lanes(mask) {
+            let start = at[lane] as usize;
+            allocation.bytes[start..start + N].copy_from_slice(&value(lane));
+            allocation.written[start / 64] |= unit_mask::<N>(start);
+        }
+        true
+    }
+
+    /// Tells blocks that run from now on from those of earlier launches.
+    pub(crate) fn begin_launch(&mut self) {
+        if self.watch.is_used_up() {
+            self.watch = Watch::default();
+            for allocation in &mut self.allocations {
+                allocation.traces = Vec::new();
+            }
+        }
+        self.watch.begin_launch();
+    }
+
+    pub(crate) fn begin_block(&mut self, index: [u32; 3]) {
+        self.watch.begin_block(index);
+    }
+
+    /// The block that runs passes a fence that reaches other blocks.
+    pub(crate) fn fence(&mut self) {
+        self.watch.fence();
+    }
+
+    /// The block that runs may order itself by the variable at `address`.
+    pub(crate) fn synchronise(&mut self, address: u64, order: Order, reads: bool, writes: bool) {
+        self.watch.synchronise(address, order, reads, writes);
+    }
+
+    /// Checks an access of the device against those of other blocks. What is out of bounds is for others to say.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, address: u64, bytes: usize, touch: Touch) -> Result<(), Box<Clash>> {
+        let Some(index) = self.find(address, bytes as u64) else { return Ok(()) };
+        let allocation = &mut self.allocations[index];
+        let start = (address - allocation.base) as usize;
+        self.watch.access(allocation.traces(), start, bytes, touch)
+    }
+
     /// A device-side store of `N` bytes.
     #[inline(always)]
     pub(crate) fn store<const N: usize>(&mut self, address: u64, data: [u8; N]) -> Result<(), AccessError> {
@@ -249,6 +402,13 @@ impl Memory {
         allocation.mark(start, N);
         Ok(())
     }
+}
+
+/// What a warp's lanes access within one allocation.
+pub(crate) struct Units<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// The offset of each lane.
+    pub(crate) at: Row<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -263,7 +423,7 @@ mod tests {
 
     #[test]
     fn written_bits_follow_ranges_across_words() {
-        let mut allocation = Allocation { base: 0, bytes: vec![0; 200], written: vec![0; 4] };
+        let mut allocation = Allocation { base: 0, bytes: vec![0; 200], written: vec![0; 4], traces: Vec::new() };
         allocation.mark(60, 10);
         assert!(allocation.is_written(60, 10) && allocation.is_written(64, 6));
         assert!(!allocation.is_written(59, 2) && !allocation.is_written(69, 2));

@@ -18,6 +18,8 @@ pub struct Options {
     /// Shared-memory races: accesses by different threads that no barrier orders, and uses of `cp.async` targets before
     /// the wait.
     pub races: bool,
+    /// Races between blocks: accesses to global memory, one of them a write, that nothing orders.
+    pub block_races: bool,
     /// Reads of shared memory that nobody has written.
     pub uninitialised_shared: bool,
     /// Reads of global memory that neither the host nor a kernel has written.
@@ -36,6 +38,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             races: true,
+            block_races: true,
             uninitialised_shared: true,
             uninitialised_global: true,
             inactive_lanes: true,
@@ -52,6 +55,7 @@ impl Options {
     pub fn unchecked() -> Self {
         Self {
             races: false,
+            block_races: false,
             uninitialised_shared: false,
             uninitialised_global: false,
             inactive_lanes: false,

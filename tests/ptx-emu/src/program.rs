@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::check::blocks::Order;
 use crate::opcode::Run;
 use crate::syntax::{Limits, Place, Position};
 use crate::ty::Space;
@@ -25,6 +26,8 @@ pub(crate) struct Args {
     pub(crate) negated: bool,
     /// Which memory is accessed.
     pub(crate) space: Space,
+    /// What the access orders.
+    pub(crate) order: Order,
 }
 
 impl Args {
@@ -186,6 +189,12 @@ impl Kernel {
     pub fn max_threads(&self) -> u32 {
         let required = self.limits.required.map(|extents| extents.iter().product());
         required.or(self.limits.max_threads).unwrap_or(1024)
+    }
+
+    /// Whether the module has `.const` variables.
+    #[inline]
+    pub(crate) fn has_constants(&self) -> bool {
+        !self.constants.is_empty()
     }
 
     /// Whether `address` lies in a `.const` variable.

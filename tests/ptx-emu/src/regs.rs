@@ -11,7 +11,7 @@ pub(crate) const FULL: u32 = u32::MAX;
 pub(crate) type Row<T> = [T; LANES];
 
 /// Registers of one warp. 16-bit registers live in `narrow`, their upper half is zero.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Regs {
     narrow: Vec<Row<u32>>,
     wide: Vec<Row<u64>>,
@@ -125,10 +125,9 @@ impl Regs {
         if mask == FULL {
             *row = *values;
         } else {
+            // A choice in every lane, not a store in some: this is vector code.
             for lane in 0..LANES {
-                if mask >> lane & 1 != 0 {
-                    row[lane] = values[lane];
-                }
+                row[lane] = if mask >> lane & 1 != 0 { values[lane] } else { row[lane] };
             }
         }
     }

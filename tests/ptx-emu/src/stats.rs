@@ -25,6 +25,24 @@ pub struct Stats {
     pub barriers: u64,
 }
 
+impl Stats {
+    /// The counters in the order of their declaration.
+    #[must_use]
+    pub fn counters(&self) -> [u64; 9] {
+        [
+            self.warp_instructions,
+            self.lane_instructions,
+            self.divergent_branches,
+            self.global_load_bytes,
+            self.global_store_bytes,
+            self.shared_accesses,
+            self.bank_conflict_passes,
+            self.matrix_instructions,
+            self.barriers,
+        ]
+    }
+}
+
 impl AddAssign for Stats {
     fn add_assign(&mut self, other: Self) {
         self.warp_instructions += other.warp_instructions;

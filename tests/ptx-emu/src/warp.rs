@@ -188,7 +188,7 @@ impl Warp {
             };
             if let Run::Lanes(run) = inst.run {
                 if active != 0 {
-                    run(&mut self.core.regs, &inst.args, active);
+                    run.run(&mut self.core.regs, &inst.args, active);
                 }
                 pc += 1;
                 continue;
@@ -226,11 +226,11 @@ impl Warp {
         match inst.run {
             _ if active == 0 => Ok(Next::Go(next)),
             Run::Lanes(run) => {
-                run(&mut self.core.regs, &inst.args, active);
+                run.run(&mut self.core.regs, &inst.args, active);
                 Ok(Next::Go(next))
             }
             Run::Access(run) => {
-                run(&mut Cx { core: &mut self.core, block, pc: pc as u32 }, &inst.args, active)?;
+                run.run(&mut Cx { core: &mut self.core, block, pc: pc as u32 }, &inst.args, active)?;
                 Ok(Next::Go(next))
             }
             Run::Branch => {
@@ -261,7 +261,7 @@ impl Warp {
                 if active != expected {
                     return Ok(self.wait(index, pc, active));
                 }
-                run(&mut Cx { core: &mut self.core, block, pc: pc as u32 }, &inst.args, active)?;
+                run.run(&mut Cx { core: &mut self.core, block, pc: pc as u32 }, &inst.args, active)?;
                 Ok(Next::Go(next))
             }
             Run::Barrier => {

@@ -10,9 +10,13 @@ const PTX: &str = include_str!("ptx/defects.ptx");
 
 /// The line marked `//! name`, as errors name it.
 fn place(name: &str) -> String {
+    place_in("defects.cu", SOURCE, name)
+}
+
+fn place_in(file: &str, source: &str, name: &str) -> String {
     let marker = format!("//! {name}");
-    let line = SOURCE.lines().position(|line| line.ends_with(&marker)).unwrap();
-    format!("defects.cu:{}", line + 1)
+    let line = source.lines().position(|line| line.ends_with(&marker)).unwrap();
+    format!("{file}:{}", line + 1)
 }
 
 #[track_caller]
@@ -245,6 +249,63 @@ fn a_random_schedule_is_named_in_the_error_and_repeats() {
     assert_eq!(fault.seed, Some(17));
     assert!(fault.to_string().contains("seed 17"), "{fault}");
     assert_eq!(with_seed(17), fault);
+}
+
+/// Every warp takes a number when it runs.
+#[test]
+fn a_random_schedule_shuffles_blocks_and_warps() {
+    let body = "ld.param.u64 %d1, [in];\nld.param.u64 %d2, [out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\n\
+                atom.global.add.u32 %r3, [%d1], 1;\nshr.u32 %r1, %r1, 5;\nmad.lo.u32 %r1, %r2, 4, %r1;\n\
+                mad.wide.u32 %d2, %r1, 4, %d2;\nst.global.u32 [%d2], %r3;";
+    let text = support::kernel(".reg .b32 %r<4>;\n.reg .b64 %d<4>;", body);
+    let numbers = |schedule| {
+        let mut device = Device::new(&text);
+        device.options.schedule = schedule;
+        let (counter, output) = (device.upload(&[0]), device.buffer(4 * 6));
+        let config = LaunchConfig::new([6, 1, 1], [128, 1, 1]);
+        device.launch("k", config, &Params::new().u64(counter).u64(output)).unwrap();
+        // The lanes of a warp take 32 numbers in a row.
+        device.download(output, 4 * 6).iter().map(|number| number / 32).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(Schedule::InOrder), (0..24).collect::<Vec<_>>());
+    let shuffled: Vec<_> = (0..8).map(|seed| numbers(Schedule::Random(seed))).collect();
+    assert_eq!(shuffled[3], numbers(Schedule::Random(3)));
+    let blocks = |numbers: &[u32]| numbers.chunks(4).map(|warps| warps[0] / 4).collect::<Vec<_>>();
+    assert!(shuffled.iter().any(|numbers| blocks(numbers) != [0, 1, 2, 3, 4, 5]), "blocks");
+    assert!(shuffled.iter().any(|numbers| !numbers[..4].is_sorted()), "warps");
+}
+
+/// In whatever order the two blocks run.
+#[test]
+fn blocks_that_race_are_told_with_both_lines_and_their_sound_twins_pass() {
+    const BLOCKS: &str = include_str!("ptx/blocks.cu");
+    let place = |name| place_in("blocks.cu", BLOCKS, name);
+    let launch = |kernel: &str, schedule, checked| {
+        let mut device = Device::new(include_str!("ptx/blocks.ptx"));
+        device.options.schedule = schedule;
+        device.options.block_races = checked;
+        let data = device.upload(&[0; 16]);
+        let outcome = device.launch(kernel, LaunchConfig::new([2, 1, 1], [1, 1, 1]), &Params::new().u64(data));
+        (outcome, device.download(data, 16))
+    };
+    let sum = [20, 21, 0, 0, 0, 0, 0, 0, 0, 2, 41];
+    for schedule in [Schedule::InOrder].into_iter().chain((0..6).map(Schedule::Random)) {
+        for (kernel, here, there) in [
+            ("neighbour", "writes", place("reads")),
+            ("same_byte", "same_byte", place("same_byte")),
+            ("last_block", "last_block", "PTX line 130: st.global.u32".to_owned()),
+        ] {
+            let Err(LaunchError::Fault(fault)) = launch(kernel, schedule, true).0 else { panic!("{kernel} ran") };
+            assert_eq!(fault.kind, FaultKind::BlockRace, "{fault}");
+            let source = fault.source.as_deref().unwrap_or_default();
+            assert!(source.split(" < ").any(|part| part == place(here)), "expected {}: {fault}", place(here));
+            assert!(fault.message.contains(&there), "no {there} in {fault}");
+            assert!(launch(kernel, schedule, false).0.is_ok(), "{kernel}: the check is off");
+            let (outcome, data) = launch(&format!("{kernel}_sound"), schedule, true);
+            outcome.unwrap_or_else(|error| panic!("{kernel}_sound: {error}"));
+            assert!(kernel != "last_block" || data[..11] == sum, "{data:?}");
+        }
+    }
 }
 
 #[test]

@@ -24,10 +24,13 @@ unsafe extern "C" fn cuda_emu_last_report(buffer: *mut c_char, capacity: usize) 
     report.len()
 }
 
-/// Lets the warps of kernels launched from now on run in a random order that follows from `seed`; 0 is the order of
+/// Lets the blocks and warps of kernels launched from now on run in a random order that follows from `seed`; 0 is the order of
 /// their numbers, as at first.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_set_schedule(seed: u64) {
+    if seed != 0 {
+        eprintln!("cuda-emu: blocks and warps run in random order, seed {seed}");
+    }
     driver().console.schedule = (seed != 0).then_some(seed);
 }
 
@@ -67,14 +70,41 @@ extern "C" fn cuda_emu_refuse_graphs(refuses: c_int) {
     driver().console.refuses_graphs = refuses != 0;
 }
 
-/// Passes over shared memory that bank conflicts cost the last kernel that succeeded, beyond those that it needs.
+/// Copies the counters of the last kernel that succeeded, in the order of `ptx_emu::Stats`, to a buffer of `capacity`
+/// numbers, cut to fit, and returns how many there are. They are zero before the first kernel.
+///
+/// # Safety
+///
+/// `buffer` is valid for `capacity` numbers, or null.
 #[unsafe(no_mangle)]
-extern "C" fn cuda_emu_bank_conflicts() -> u64 {
-    driver().console.stats.map_or(0, |stats| stats.bank_conflict_passes)
+unsafe extern "C" fn cuda_emu_counters(buffer: *mut u64, capacity: usize) -> usize {
+    let counters = driver().console.stats.unwrap_or_default().counters();
+    if !buffer.is_null() {
+        let length = counters.len().min(capacity);
+        // SAFETY: `length` is at most the buffer's, and at most that of the counters.
+        unsafe {
+            buffer.copy_from_nonoverlapping(counters.as_ptr(), length);
+        }
+    }
+    counters.len()
 }
 
-/// Bytes that the last kernel that succeeded read from global memory.
+/// Switches off, or on again, all checks of kernels that run from now on without which execution still has a meaning.
 #[unsafe(no_mangle)]
-extern "C" fn cuda_emu_global_load_bytes() -> u64 {
-    driver().console.stats.map_or(0, |stats| stats.global_load_bytes)
+extern "C" fn cuda_emu_set_checks(on: bool) {
+    driver().console.unchecked = !on;
+}
+
+/// Lets blocks of kernels that run from now on race, or no longer: for inputs that a kernel must bear but cannot serve.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_allow_block_races(on: bool) {
+    driver().console.block_races_allowed = on;
+}
+
+/// Has kernels timed from now on, or no longer, and returns the nanoseconds of a processor that the last one took.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_time(on: bool) -> u64 {
+    let mut driver = driver();
+    driver.console.timed = on;
+    driver.console.nanoseconds
 }

@@ -8,8 +8,42 @@ const BANKS: usize = 32;
 ///
 /// Memory has 32 banks of 4 bytes. One pass serves 128 bytes: all lanes for accesses up to 4 bytes, half a warp for 8,
 /// a quarter for 16. Within a pass, distinct words in one bank are served one after another; equal words at once.
+#[inline(always)]
 pub(crate) fn excess_passes(addresses: &Row<u64>, mask: u32, bytes: u32) -> u64 {
-    let words = (bytes / 4).max(1) as usize;
+    let words = (bytes / 4).max(1);
+    let per_pass = 32 / words;
+    if each_in_its_own_place(addresses, mask, 4 * words, per_pass) {
+        return 0;
+    }
+    counted(addresses, mask, words as usize)
+}
+
+/// Whether the lanes of every pass access different banks, each lane all of its own, or all lanes the same word.
+///
+/// Lanes are taken to be aligned; those that are not end the launch.
+#[inline(always)]
+fn each_in_its_own_place(addresses: &Row<u64>, mask: u32, unit: u32, per_pass: u32) -> bool {
+    let first = addresses[mask.trailing_zeros() as usize & 31];
+    let shift = unit.trailing_zeros();
+    let mut places = [0_u32; 32];
+    let mut different = 0;
+    for (lane, (place, &address)) in places.iter_mut().zip(addresses).enumerate() {
+        let on = 0_u32.wrapping_sub(mask >> lane & 1);
+        *place = (1 << ((address >> shift) as u32 & (per_pass - 1))) & on;
+        different |= (address ^ first) as u32 & on;
+    }
+    let passes = places.chunks_exact(per_pass as usize).enumerate();
+    let mut apart = true;
+    for (pass, places) in passes {
+        let taken = places.iter().fold(0, |taken, place| taken | place);
+        let lanes = mask >> (pass as u32 * per_pass) & (u32::MAX >> (32 - per_pass));
+        apart &= taken.count_ones() == lanes.count_ones();
+    }
+    apart || different == 0
+}
+
+#[inline(never)]
+fn counted(addresses: &Row<u64>, mask: u32, words: usize) -> u64 {
     let lanes_per_pass = 32 / words;
     let mut excess = 0;
     for first in (0..32).step_by(lanes_per_pass) {

@@ -3,6 +3,9 @@
 //! Each warp has a clock that ticks at its barriers. `seen[w][v]` is the first tick of warp `v` that is *not* known to
 //! have ended before what warp `w` does now. An earlier access by `v` at tick `t` is ordered before `w` exactly if
 //! `t < seen[w][v]`. A block barrier joins the clocks of all who meet; `bar.warp.sync` ticks one warp's own.
+//!
+//! Nearly all accesses are to memory that was last touched before a barrier of the whole block. `floor[w]` is the least
+//! of `seen[w]`, so one comparison with it finds these; only the rest are looked at closely.
 
 use crate::error::FaultKind;
 
@@ -10,47 +13,54 @@ const NOBODY: u16 = u16::MAX;
 /// Several lanes of one warp, or several warps, have read.
 const SEVERAL: u16 = u16::MAX - 1;
 const WARPS: usize = 32;
+/// The tick of a write that is under way.
+const UNSETTLED: u32 = u32::MAX;
 
 /// What is known of one granule of shared memory.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    writer: u16,
-    reader: u16,
+    /// When it was last written: before the block began if nobody has, `UNSETTLED` while a `cp.async` is under way.
     write_tick: u32,
     read_tick: u32,
     /// Bit per warp that read since the last write.
     read_warps: u32,
     write_pc: u32,
     read_pc: u32,
-    /// The last write was an atomic.
-    atomic: bool,
+    writer: u16,
+    reader: u16,
     /// `cp.async` operations under way to this granule.
     pending: u8,
-    initialised: bool,
+    /// While some are: it had been written before.
+    written_before: bool,
+    /// The last write was an atomic.
+    atomic: bool,
 }
 
 const FRESH: Cell = Cell {
-    writer: NOBODY,
-    reader: NOBODY,
     write_tick: 0,
     read_tick: 0,
     read_warps: 0,
     write_pc: 0,
     read_pc: 0,
-    atomic: false,
+    writer: NOBODY,
+    reader: NOBODY,
     pending: 0,
-    initialised: false,
+    written_before: false,
+    atomic: false,
 };
 
 impl Cell {
+    /// Whether somebody has written since the block began, at tick `start`.
+    fn is_initialised(&self, start: u32) -> bool {
+        if self.pending == 0 { self.write_tick >= start } else { self.written_before }
+    }
+
     /// Whether another thread wrote, with nothing that orders that before `thread`.
-    #[inline]
     fn written_unordered(&self, thread: u16, seen: &[u32; WARPS]) -> bool {
         self.writer != NOBODY && self.writer != thread && self.write_tick >= seen[usize::from(self.writer / 32)]
     }
 
     /// Whether another thread read, with nothing that orders that before `thread`.
-    #[inline]
     fn read_unordered(&self, thread: u16, seen: &[u32; WARPS]) -> bool {
         let warp = usize::from(thread / 32);
         let own = self.read_warps >> warp & 1 != 0 && self.reader != thread && self.read_tick >= seen[warp];
@@ -58,7 +68,6 @@ impl Cell {
     }
 
     /// Which rule a write by `thread` breaks.
-    #[inline]
     fn judge_write(&self, thread: u16, how: Write, seen: &[u32; WARPS]) -> Option<FaultKind> {
         let copying = self.pending > u8::from(how == Write::CopyDone);
         if copying && (how != Write::CopyIssue || self.writer != thread) {
@@ -69,6 +78,46 @@ impl Cell {
             return Some(FaultKind::WriteAfterWrite);
         }
         self.read_unordered(thread, seen).then_some(FaultKind::WriteAfterRead)
+    }
+
+    /// Records a read at tick `now`, of which all is known that could speak against it.
+    #[inline(always)]
+    fn note_read(&mut self, access: &Access, now: u32, floor: u32, seen: &[u32; WARPS]) {
+        let bit = 1 << access.warp;
+        if self.read_tick < floor {
+            // All earlier readers come before this one; whoever is ordered after it is ordered after them.
+            self.read_warps = bit;
+            self.read_tick = now;
+            self.reader = access.thread();
+        } else if self.read_warps != bit || self.read_tick != now {
+            self.note_one_of_several(access, now, seen);
+        } else if self.reader != access.thread() {
+            self.reader = SEVERAL;
+        }
+        self.read_pc = access.pc;
+    }
+
+    fn note_one_of_several(&mut self, access: &Access, now: u32, seen: &[u32; WARPS]) {
+        let bit = 1 << access.warp;
+        if any_unordered(self.read_warps & !bit, self.read_tick, seen) {
+            self.read_warps |= bit;
+            self.read_tick = self.read_tick.max(now);
+            self.reader = SEVERAL;
+        } else {
+            self.read_warps = bit;
+            self.read_tick = now;
+            self.reader = access.thread();
+        }
+    }
+
+    /// Records a write at tick `now`.
+    #[inline(always)]
+    fn note_write(&mut self, access: &Access, now: u32) {
+        self.writer = access.thread();
+        self.write_tick = now;
+        self.write_pc = access.pc;
+        self.read_warps = 0;
+        self.atomic = false;
     }
 }
 
@@ -83,6 +132,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    #[inline(always)]
     fn thread(&self) -> u16 {
         (self.warp * 32 + self.lane) as u16
     }
@@ -124,14 +174,31 @@ pub(crate) struct Shadow {
     cells: Vec<Cell>,
     shift: u32,
     rules: Rules,
+    warps: usize,
     seen: [[u32; WARPS]; WARPS],
+    /// The least of `seen`, per warp.
+    floor: [u32; WARPS],
+    /// The first tick of the block. Blocks go on counting where the last one stopped, so that a cell of an earlier block
+    /// is known by its tick and need not be cleared.
+    start: u32,
+    /// Cells to which a copy is under way.
+    copying: usize,
 }
 
 impl Shadow {
-    /// For `bytes` bytes, in granules of `1 << shift`.
-    pub(crate) fn new(bytes: usize, shift: u32, rules: Rules) -> Self {
+    /// For `bytes` bytes, in granules of `1 << shift`, accessed by `warps` warps.
+    pub(crate) fn new(bytes: usize, shift: u32, rules: Rules, warps: usize) -> Self {
         let cells = if rules.races || rules.uninitialised { bytes.div_ceil(1 << shift) } else { 0 };
-        Self { cells: vec![FRESH; cells], shift, rules, seen: [[1; WARPS]; WARPS] }
+        Self {
+            cells: vec![FRESH; cells],
+            shift,
+            rules,
+            warps,
+            seen: [[1; WARPS]; WARPS],
+            floor: [1; WARPS],
+            start: 1,
+            copying: 0,
+        }
     }
 
     /// Whether there is anything to check.
@@ -142,8 +209,16 @@ impl Shadow {
 
     /// Forgets everything, for the next block.
     pub(crate) fn reset(&mut self) {
-        self.cells.fill(FRESH);
-        self.seen = [[1; WARPS]; WARPS];
+        let latest = (0..self.warps).map(|warp| self.seen[warp][warp]).max().unwrap_or(0);
+        if self.copying > 0 || latest > UNSETTLED / 2 {
+            self.cells.fill(FRESH);
+            self.copying = 0;
+            self.start = 1;
+        } else {
+            self.start = latest + 1;
+        }
+        self.seen = [[self.start; WARPS]; WARPS];
+        self.floor = [self.start; WARPS];
     }
 
     /// The warps in `members` have met at a barrier.
@@ -159,16 +234,20 @@ impl Shadow {
         for warp in (0..WARPS).filter(of) {
             joined[warp] = tick;
         }
+        let floor = joined[..self.warps].iter().copied().min().unwrap_or(0);
         for warp in (0..WARPS).filter(of) {
             self.seen[warp] = joined;
+            self.floor[warp] = floor;
         }
     }
 
     /// The lanes of `warp` have met.
     pub(crate) fn tick(&mut self, warp: usize) {
         self.seen[warp][warp] += 1;
+        self.floor[warp] = self.seen[warp][..self.warps].iter().copied().min().unwrap_or(0);
     }
 
+    #[inline(always)]
     fn granules(&self, access: &Access) -> std::ops::Range<usize> {
         let last = access.offset + u64::from(access.bytes) - 1;
         (access.offset >> self.shift) as usize..(last >> self.shift) as usize + 1
@@ -180,77 +259,101 @@ impl Shadow {
     }
 
     /// Checks and records a read.
+    #[inline(always)]
     pub(crate) fn read(&mut self, access: &Access) -> Result<(), Conflict> {
-        let (thread, warp) = (access.thread(), access.warp);
-        let seen = self.seen[warp];
+        let (start, floor) = (self.start, self.floor[access.warp]);
         for granule in self.granules(access) {
-            let cell = self.cells[granule];
-            if self.rules.races {
-                let kind = if cell.pending != 0 {
-                    Some(FaultKind::PendingCopy)
-                } else {
-                    cell.written_unordered(thread, &seen).then_some(FaultKind::ReadAfterWrite)
-                };
-                if let Some(kind) = kind {
-                    return Err(self.conflict(kind, granule, Some((cell.writer, cell.write_pc))));
-                }
-            }
-            if self.rules.uninitialised && !cell.initialised {
-                return Err(self.conflict(FaultKind::Uninitialised, granule, None));
-            }
-            let now = seen[warp];
-            let bit = 1 << warp;
+            let seen = &self.seen[access.warp];
             let cell = &mut self.cells[granule];
-            if cell.read_warps == bit && cell.read_tick == now {
-                if cell.reader != thread {
-                    cell.reader = SEVERAL;
-                }
-            } else if !any_unordered(cell.read_warps & !bit, cell.read_tick, &seen) {
-                // All earlier readers come before this one; whoever is ordered after it is ordered after them.
-                cell.read_warps = bit;
-                cell.read_tick = now;
-                cell.reader = thread;
+            // Written in this block, and before a barrier of all.
+            if cell.write_tick.wrapping_sub(start) < floor - start {
+                cell.note_read(access, seen[access.warp], floor, seen);
             } else {
-                cell.read_warps |= bit;
-                cell.read_tick = cell.read_tick.max(now);
-                cell.reader = SEVERAL;
+                self.read_closely(access, granule)?;
             }
-            cell.read_pc = access.pc;
         }
         Ok(())
     }
 
-    /// Checks and records a write.
-    pub(crate) fn write(&mut self, access: &Access, how: Write) -> Result<(), Conflict> {
-        let (thread, warp) = (access.thread(), access.warp);
-        let seen = self.seen[warp];
-        for granule in self.granules(access) {
-            let cell = self.cells[granule];
-            if self.rules.races
-                && let Some(kind) = cell.judge_write(thread, how, &seen)
-            {
-                let other = match kind {
-                    FaultKind::WriteAfterRead => (cell.reader, cell.read_pc),
-                    _ => (cell.writer, cell.write_pc),
-                };
-                return Err(self.conflict(kind, granule, Some(other)));
+    #[inline(never)]
+    fn read_closely(&mut self, access: &Access, granule: usize) -> Result<(), Conflict> {
+        let seen = &self.seen[access.warp];
+        let cell = &self.cells[granule];
+        if self.rules.races {
+            let kind = if cell.pending != 0 {
+                Some(FaultKind::PendingCopy)
+            } else {
+                cell.written_unordered(access.thread(), seen).then_some(FaultKind::ReadAfterWrite)
+            };
+            if let Some(kind) = kind {
+                return Err(self.conflict(kind, granule, Some((cell.writer, cell.write_pc))));
             }
-            if self.rules.uninitialised && how == Write::Atomic && !cell.initialised {
-                return Err(self.conflict(FaultKind::Uninitialised, granule, None));
-            }
-            let cell = &mut self.cells[granule];
-            cell.writer = thread;
-            cell.write_tick = seen[warp];
-            cell.write_pc = access.pc;
-            cell.read_warps = 0;
-            cell.atomic = how == Write::Atomic;
-            match how {
-                Write::CopyIssue => cell.pending = cell.pending.saturating_add(1),
-                Write::CopyDone => cell.pending = cell.pending.saturating_sub(1),
-                Write::Store | Write::Same | Write::Atomic => {}
-            }
-            cell.initialised |= how != Write::CopyIssue;
         }
+        if self.rules.uninitialised && !cell.is_initialised(self.start) {
+            return Err(self.conflict(FaultKind::Uninitialised, granule, None));
+        }
+        self.cells[granule].note_read(access, seen[access.warp], self.floor[access.warp], seen);
+        Ok(())
+    }
+
+    /// Checks and records a write.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, access: &Access, how: Write) -> Result<(), Conflict> {
+        let floor = self.floor[access.warp];
+        let now = self.seen[access.warp][access.warp];
+        for granule in self.granules(access) {
+            let cell = &mut self.cells[granule];
+            let settled = cell.write_tick < floor && cell.read_tick < floor;
+            match how {
+                // Last touched before a barrier of all.
+                Write::Store | Write::Same if settled => cell.note_write(access, now),
+                Write::CopyIssue if settled => {
+                    cell.written_before = cell.is_initialised(self.start);
+                    cell.note_write(access, UNSETTLED);
+                    cell.pending = 1;
+                    self.copying += 1;
+                }
+                // Nobody has touched it since this thread began to copy.
+                Write::CopyDone if cell.pending == 1 && cell.writer == access.thread() && cell.read_warps == 0 => {
+                    cell.note_write(access, now);
+                    cell.pending = 0;
+                    self.copying -= 1;
+                }
+                _ => self.write_closely(access, how, granule)?,
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn write_closely(&mut self, access: &Access, how: Write, granule: usize) -> Result<(), Conflict> {
+        let seen = &self.seen[access.warp];
+        let cell = &self.cells[granule];
+        if self.rules.races
+            && let Some(kind) = cell.judge_write(access.thread(), how, seen)
+        {
+            let other = match kind {
+                FaultKind::WriteAfterRead => (cell.reader, cell.read_pc),
+                _ => (cell.writer, cell.write_pc),
+            };
+            return Err(self.conflict(kind, granule, Some(other)));
+        }
+        let initialised = cell.is_initialised(self.start);
+        if self.rules.uninitialised && how == Write::Atomic && !initialised {
+            return Err(self.conflict(FaultKind::Uninitialised, granule, None));
+        }
+        let now = seen[access.warp];
+        let cell = &mut self.cells[granule];
+        let was_pending = cell.pending;
+        match how {
+            Write::CopyIssue => cell.pending = cell.pending.saturating_add(1),
+            Write::CopyDone => cell.pending = cell.pending.saturating_sub(1),
+            Write::Store | Write::Same | Write::Atomic => {}
+        }
+        self.copying = self.copying + usize::from(cell.pending > 0) - usize::from(was_pending > 0);
+        cell.written_before = initialised || how != Write::CopyIssue;
+        cell.note_write(access, if cell.pending > 0 { UNSETTLED } else { now });
+        cell.atomic = how == Write::Atomic;
         Ok(())
     }
 }
@@ -273,7 +376,7 @@ mod tests {
     use super::*;
 
     fn shadow() -> Shadow {
-        Shadow::new(64, 2, Rules { races: true, uninitialised: true })
+        Shadow::new(64, 2, Rules { races: true, uninitialised: true }, 3)
     }
 
     /// The first lane of `warp` at the first word.

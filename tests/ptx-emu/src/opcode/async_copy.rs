@@ -1,34 +1,39 @@
 //! `cp.async`: copies from global to shared memory that happen as late as they may, at the wait.
 
+use std::collections::VecDeque;
+
 use super::{Run, Slot, Table};
 use crate::block::{Cx, Who};
 use crate::check::race::Write;
 use crate::error::{Checked, FaultKind, RawFault};
 use crate::program::Args;
-use crate::regs::{LANES, lanes};
+use crate::regs::{LANES, Row, lanes, mask_of};
 use crate::ty::{Space, Ty};
+use crate::vector::{Access, access};
 
-/// Copies that a warp has started.
+/// Copies that a warp has started, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    pending: Vec<Copy>,
-    /// Empty between instructions; kept for its capacity.
-    later: Vec<Copy>,
+    pending: VecDeque<Copy>,
     /// Groups that each lane has committed.
-    committed: [u32; LANES],
+    committed: Row<u32>,
 }
 
+/// The copies of one instruction, or of those of its lanes that have committed as many groups.
 #[derive(Debug, Clone, Copy)]
 struct Copy {
-    lane: u8,
-    /// Its group, once committed, is the lane's this-many-th.
+    /// Lanes whose copies have not been made yet.
+    mask: u32,
+    /// Lanes that copy all of their bytes.
+    whole: u32,
+    /// Its group, once committed, is the lanes' this-many-th.
     group: u32,
-    to: u64,
-    from: u64,
-    bytes: u8,
-    /// Bytes read; zeros fill the rest.
-    filled: u8,
+    bytes: u32,
     pc: u32,
+    to: Row<u64>,
+    from: Row<u64>,
+    /// Bytes read; zeros fill the rest.
+    filled: Row<u32>,
 }
 
 impl Copies {
@@ -46,10 +51,10 @@ pub(super) fn register(table: &mut Table) {
                 for &bytes in sizes {
                     let plain = [Slot::Addr, Slot::Addr, Slot::Exactly(bytes)];
                     let sized = [Slot::Addr, Slot::Addr, Slot::Exactly(bytes), Slot::Src(Ty::U32)];
-                    let (whole, part): (super::Access, super::Access) = match bytes {
-                        4 => (start::<4, false>, start::<4, true>),
-                        8 => (start::<8, false>, start::<8, true>),
-                        _ => (start::<16, false>, start::<16, true>),
+                    let (whole, part) = match bytes {
+                        4 => (access!(start::<4, false>), access!(start::<4, true>)),
+                        8 => (access!(start::<8, false>), access!(start::<8, true>)),
+                        _ => (access!(start::<16, false>), access!(start::<16, true>)),
                     };
                     table.add_access(&name, &plain, Space::Shared, bytes, Run::Access(whole));
                     table.add_access(&name, &sized, Space::Shared, bytes, Run::Access(part));
@@ -60,86 +65,135 @@ pub(super) fn register(table: &mut Table) {
     table.add(
         "cp.async.commit_group",
         &[],
-        Run::Access(|cx, _, mask| {
+        Run::Access(Access::plain(|cx, _, mask| {
             for lane in lanes(mask) {
                 cx.core.copies.committed[lane] += 1;
             }
             Ok(())
-        }),
+        })),
     );
-    table.add(
-        "cp.async.wait_group",
-        &[Slot::Int],
-        Run::Access(|cx, args, mask| {
-            let keep = args.imm[0] as u32;
-            let committed = cx.core.copies.committed;
-            finish(cx, mask, |copy| {
-                // A group not yet committed is never waited for.
-                copy.group.saturating_add(keep) < committed[usize::from(copy.lane)]
-            })
-        }),
-    );
-    table.add("cp.async.wait_all", &[], Run::Access(|cx, _, mask| finish(cx, mask, |_| true)));
+    table.add("cp.async.wait_group", &[Slot::Int], Run::Access(access!(wait_group)));
+    table.add("cp.async.wait_all", &[], Run::Access(access!(wait_all)));
 }
 
+#[inline(always)]
 fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
     let to = cx.core.regs.addresses(args, 0, args.imm[0]);
     let from = cx.core.regs.addresses(args, 1, args.imm[1]);
     cx.block.count_shared(&to, mask, N as u32);
+    let filled = if PART { cx.core.regs.get::<u32>(args.r[2]) } else { [N as u32; LANES] };
+    let whole = mask & mask_of(|lane| filled[lane] == N as u32);
+    let nothing = mask & mask_of(|lane| filled[lane] == 0);
+    let touch = cx.touch(args, false);
+    let check_written = cx.block.options.uninitialised_global;
+    // Most lanes copy all or nothing, and all from one place; these are checked together, and fetched soon.
+    let alike = (whole | nothing) == mask
+        && cx.block.shared_units::<N>(&to, mask).is_some()
+        && (whole == 0 || cx.block.memory.prefetch_units::<N>(&from, whole, check_written, touch));
+    if alike {
+        for lane in lanes(mask) {
+            cx.block.shared_write(cx.who(lane), to[lane], N, Write::CopyIssue)?;
+        }
+    } else {
+        start_each::<N>(cx, args, mask, &to, &from, &filled)?;
+    }
+    let copies = &mut cx.core.copies;
+    let mut left = mask;
+    while left != 0 {
+        let group = copies.committed[left.trailing_zeros() as usize];
+        let together = left & mask_of(|lane| copies.committed[lane] == group);
+        copies.pending.push_back(Copy { mask: together, whole, group, bytes: N as u32, pc: cx.pc, to, from, filled });
+        left &= !together;
+    }
+    Ok(())
+}
+
+/// Checks the copies lane by lane, and says which lane may not.
+#[inline(never)]
+fn start_each<const N: usize>(
+    cx: &mut Cx<'_, '_>,
+    args: &Args,
+    mask: u32,
+    to: &Row<u64>,
+    from: &Row<u64>,
+    filled: &Row<u32>,
+) -> Checked {
     for lane in lanes(mask) {
         Cx::aligned(lane, to[lane], N, Space::Shared)?;
         Cx::aligned(lane, from[lane], N, Space::Global)?;
-        let filled = if PART { cx.core.regs.lane::<u32>(args.r[2], lane) } else { N as u32 };
-        if filled as usize > N {
-            let message = format!("cp.async of {N} bytes with a source size of {filled}");
+        let bytes = filled[lane] as usize;
+        if bytes > N {
+            let message = format!("cp.async of {N} bytes with a source size of {bytes}");
             return Err(RawFault::at_lane(FaultKind::OutOfBounds, lane, message));
         }
         cx.block.shared_touch(cx.who(lane), to[lane], N, Write::CopyIssue)?;
-        if filled > 0 {
-            cx.block.global_check(lane, from[lane], filled as usize)?;
+        if bytes > 0 {
+            cx.block.global_check(lane, from[lane], bytes)?;
+            cx.watch(args, lane, from[lane], bytes, true, false)?;
         }
-        let group = cx.core.copies.committed[lane];
-        cx.core.copies.pending.push(Copy {
-            lane: lane as u8,
-            group,
-            to: to[lane],
-            from: from[lane],
-            bytes: N as u8,
-            filled: filled as u8,
-            pc: cx.pc,
-        });
     }
     Ok(())
 }
 
 /// Makes the copies of the lanes in `mask` that are `due`, in the order in which they were started.
-fn finish(cx: &mut Cx<'_, '_>, mask: u32, due: impl Fn(&Copy) -> bool) -> Checked {
+#[inline(always)]
+fn finish(cx: &mut Cx<'_, '_>, mask: u32, due: impl Fn(u32, u32) -> bool) -> Checked {
+    let committed = cx.core.copies.committed;
     let mut copies = std::mem::take(&mut cx.core.copies.pending);
-    for copy in copies.drain(..) {
-        if mask >> copy.lane & 1 == 0 || !due(&copy) {
-            cx.core.copies.later.push(copy);
+    for copy in &mut copies {
+        let now = copy.mask & mask & mask_of(|lane| due(copy.group, committed[lane]));
+        if now == 0 {
             continue;
         }
-        let who = Who { warp: cx.core.id, lane: usize::from(copy.lane), pc: copy.pc };
-        match (copy.bytes, copy.filled) {
-            (16, 16) => make::<16>(cx, who, &copy)?,
-            (8, 8) => make::<8>(cx, who, &copy)?,
-            (4, 4) => make::<4>(cx, who, &copy)?,
-            (bytes, filled) => {
-                let mut data = [0; 16];
-                cx.block.global_copy(who.lane, copy.from, &mut data[..usize::from(filled)])?;
-                cx.block.shared_put(who, copy.to, &data[..usize::from(bytes)])?;
-            }
+        copy.mask &= !now;
+        match copy.bytes {
+            16 => make::<16>(cx, copy, now)?,
+            8 => make::<8>(cx, copy, now)?,
+            _ => make::<4>(cx, copy, now)?,
         }
     }
-    // What is left waits for its turn; the emptied list is kept for the next wait.
-    cx.core.copies.pending = std::mem::replace(&mut cx.core.copies.later, copies);
+    while copies.front().is_some_and(|copy| copy.mask == 0) {
+        copies.pop_front();
+    }
+    cx.core.copies.pending = copies;
     Ok(())
 }
 
-#[inline]
-fn make<const N: usize>(cx: &mut Cx<'_, '_>, who: Who, copy: &Copy) -> Checked {
-    cx.block.stats.global_load_bytes += N as u64;
-    let data: [u8; N] = cx.block.global_load(who.lane, copy.from)?;
-    cx.block.shared_put(who, copy.to, &data)
+/// Makes the copies of the lanes in `mask`, which have been checked when they were started.
+#[inline(always)]
+fn make<const N: usize>(cx: &mut Cx<'_, '_>, copy: &Copy, mask: u32) -> Checked {
+    let mut data = [[0; N]; LANES];
+    let whole = mask & copy.whole;
+    if whole != 0
+        && let Some(units) = cx.block.memory.load_units::<N>(&copy.from, whole, false, None)
+    {
+        for lane in lanes(whole) {
+            data[lane].copy_from_slice(&units.bytes[units.at[lane] as usize..][..N]);
+        }
+        cx.block.stats.global_load_bytes += N as u64 * u64::from(whole.count_ones());
+    } else {
+        for lane in lanes(whole) {
+            cx.block.global_copy(lane, copy.from[lane], &mut data[lane])?;
+        }
+    }
+    for lane in lanes(mask & !copy.whole) {
+        cx.block.global_copy(lane, copy.from[lane], &mut data[lane][..copy.filled[lane] as usize])?;
+    }
+    for lane in lanes(mask) {
+        let who = Who { warp: cx.core.id, lane, pc: copy.pc };
+        cx.block.shared_put(who, copy.to[lane], data[lane])?;
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn wait_group(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
+    let keep = args.imm[0] as u32;
+    // A group not yet committed is never waited for.
+    finish(cx, mask, |group, committed| group.saturating_add(keep) < committed)
+}
+
+#[inline(always)]
+fn wait_all(cx: &mut Cx<'_, '_>, _: &Args, mask: u32) -> Checked {
+    finish(cx, mask, |_, _| true)
 }

@@ -1,13 +1,15 @@
 //! `atom` and `red`.
 
-use super::{Access, Run, Slot, Table};
+use super::{Run, Slot, Table, order_of};
 use crate::block::Cx;
+use crate::check::blocks::Order;
 use crate::error::Checked;
 use crate::program::Args;
 use crate::regs::{Lane, lanes};
 use crate::ty::{Space, Ty};
+use crate::vector::Access;
 
-/// Ordering and scope; blocks run one after another, so all mean the same here.
+/// Ordering and scope, which matter only to what is taken for a race: blocks run one after another.
 const ORDERS: [&str; 14] = [
     "",
     ".relaxed.cta",
@@ -35,8 +37,10 @@ pub(super) fn register(table: &mut Table) {
                 $name,
                 Ty::$ty,
                 &[Slot::Src(Ty::$ty)],
-                |cx, args, mask| update::<$rust, $bytes>(cx, args, mask, true, |$old, $new, _| $e),
-                Some(|cx, args, mask| update::<$rust, $bytes>(cx, args, mask, false, |$old, $new, _| $e)),
+                Access::plain(|cx, args, mask| update::<$rust, $bytes>(cx, args, mask, true, |$old, $new, _| $e)),
+                Some(Access::plain(|cx, args, mask| {
+                    update::<$rust, $bytes>(cx, args, mask, false, |$old, $new, _| $e)
+                })),
             );
         )*};
     }
@@ -65,14 +69,14 @@ pub(super) fn register(table: &mut Table) {
     }
     macro_rules! exchange {
         ($($ty:ident: $rust:ty, $bytes:literal, $exch:literal, $cas:literal;)*) => {$(
-            enter(table, $exch, Ty::$ty, &[Slot::Src(Ty::$ty)], |cx, args, mask| {
+            enter(table, $exch, Ty::$ty, &[Slot::Src(Ty::$ty)], Access::plain(|cx, args, mask| {
                 update::<$rust, $bytes>(cx, args, mask, true, |_, new, _| new)
-            }, None);
-            enter(table, $cas, Ty::$ty, &[Slot::Src(Ty::$ty), Slot::Src(Ty::$ty)], |cx, args, mask| {
+            }), None);
+            enter(table, $cas, Ty::$ty, &[Slot::Src(Ty::$ty), Slot::Src(Ty::$ty)], Access::plain(|cx, args, mask| {
                 update::<$rust, $bytes>(cx, args, mask, true, |old, expected, new| {
                     if old == expected { new } else { old }
                 })
-            }, None);
+            }), None);
         )*};
     }
     exchange! {
@@ -86,10 +90,13 @@ fn enter(table: &mut Table, operation: &str, ty: Ty, sources: &[Slot], atom: Acc
     for (infix, space) in SPACES {
         for order in ORDERS {
             let slots = [[Slot::Dst(ty), Slot::Addr].as_slice(), sources].concat();
-            table.add_access(format!("atom{order}{infix}.{operation}"), &slots, space, ty.bytes(), Run::Access(atom));
+            let name = |base: &str| format!("{base}{order}{infix}.{operation}");
+            let access = (space, ty.bytes());
+            // Without a qualifier it is relaxed.
+            let order = if order.is_empty() { Order::Relaxed } else { order_of(order) };
+            table.add_ordered(name("atom"), &slots, access, order, Run::Access(atom));
             if let Some(red) = red {
-                let name = format!("red{order}{infix}.{operation}");
-                table.add_access(name, &slots[1..], space, ty.bytes(), Run::Access(red));
+                table.add_ordered(name("red"), &slots[1..], access, order, Run::Access(red));
             }
         }
     }
@@ -147,6 +154,7 @@ fn update<T: Stored<N>, const N: usize>(
                 old
             }
             Space::Global | Space::Const | Space::Generic => {
+                cx.watch(args, lane, address, N, returns, true)?;
                 let old: [u8; N] = cx.block.global_load(lane, address)?;
                 cx.block.global_store(lane, address, apply(old))?;
                 cx.block.stats.global_load_bytes += N as u64;

@@ -4,6 +4,7 @@ use super::{Run, Slot, Table, same};
 use crate::program::Args;
 use crate::regs::{LANES, Regs};
 use crate::ty::{Space, Ty};
+use crate::vector::lane_loop;
 
 pub(super) fn register(table: &mut Table) {
     logic(table);
@@ -16,15 +17,15 @@ pub(super) fn register(table: &mut Table) {
     table.add(
         "lop3.b32",
         &[Slot::Dst(Ty::B32), Slot::Src(Ty::B32), Slot::Src(Ty::B32), Slot::Src(Ty::B32), Slot::Int],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             let table = args.imm[0] as u32;
             regs.map3(args, mask, |a, b, c| lop3(a, b, c, table));
-        }),
+        })),
     );
     table.add(
         "prmt.b32",
         &[Slot::Dst(Ty::B32), Slot::Src(Ty::B32), Slot::Src(Ty::B32), Slot::Src(Ty::B32)],
-        Run::Lanes(|regs, args, mask| regs.map3(args, mask, permute)),
+        Run::Lanes(lane_loop!(|regs, args, mask| regs.map3(args, mask, permute))),
     );
 }
 
@@ -47,7 +48,7 @@ fn shifts(table: &mut Table) {
             table.add(
                 $name,
                 &[Slot::Dst(Ty::$ty), Slot::Src(Ty::$ty), Slot::Src(Ty::U32)],
-                Run::Lanes(|regs, args, mask| regs.map2(args, mask, |$a: $rust, $n: u32| -> $rust { $e })),
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.map2(args, mask, |$a: $rust, $n: u32| -> $rust { $e }))),
             );
         )*};
     }
@@ -70,10 +71,10 @@ fn shifts(table: &mut Table) {
             table.add(
                 $name,
                 &[Slot::Dst(Ty::B32), Slot::Src(Ty::B32), Slot::Src(Ty::B32), Slot::Src(Ty::U32)],
-                Run::Lanes(|regs, args, mask| regs.map3(args, mask, |low: u32, high: u32, $n: u32| -> u32 {
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.map3(args, mask, |low: u32, high: u32, $n: u32| -> u32 {
                     let $pair = u64::from(high) << 32 | u64::from(low);
                     ($e) as u32
-                })),
+                }))),
             );
         )*};
     }
@@ -91,7 +92,7 @@ fn counts(table: &mut Table) {
             table.add(
                 $name,
                 &[Slot::Dst(Ty::U32), Slot::Src(Ty::$ty)],
-                Run::Lanes(|regs, args, mask| regs.map1(args, mask, |$a: $rust| -> u32 { $e })),
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.map1(args, mask, |$a: $rust| -> u32 { $e }))),
             );
         )*};
     }
@@ -105,6 +106,10 @@ fn counts(table: &mut Table) {
         "bfind.shiftamt.u32", U32: u32, |a| if a == 0 { u32::MAX } else { a.leading_zeros() };
         "bfind.s32", S32: i32, |a| ((a ^ (a >> 31)) as u32).checked_ilog2().unwrap_or(u32::MAX);
         "bfind.u64", U64: u64, |a| a.checked_ilog2().unwrap_or(u32::MAX);
+        "bfind.s64", S64: i64, |a| ((a ^ (a >> 63)) as u64).checked_ilog2().unwrap_or(u32::MAX);
+        "bfind.shiftamt.s32", S32: i32, |a| ((a ^ (a >> 31)) as u32).checked_ilog2().map_or(u32::MAX, |bit| 31 - bit);
+        "bfind.shiftamt.u64", U64: u64, |a| a.checked_ilog2().map_or(u32::MAX, |bit| 63 - bit);
+        "bfind.shiftamt.s64", S64: i64, |a| ((a ^ (a >> 63)) as u64).checked_ilog2().map_or(u32::MAX, |bit| 63 - bit);
     }
     same!(table, "brev.b32", B32: u32, |a| a.reverse_bits());
     same!(table, "brev.b64", B64: u64, |a| a.reverse_bits());
@@ -117,12 +122,12 @@ fn fields(table: &mut Table) {
             table.add(
                 $name,
                 &[[Slot::Dst(Ty::$ty), Slot::Src(Ty::$ty), Slot::Src(Ty::$ty)].as_slice(), &position].concat(),
-                Run::Lanes(|regs, args, mask| regs.map4(args, mask, |field: $rust, into: $rust, at, bits| {
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.map4(args, mask, |field: $rust, into: $rust, at, bits| {
                     let (at, bits) = (at & 0xff, bits & 0xff);
                     let ones = if bits >= <$rust>::BITS { <$rust>::MAX } else { (1 << bits) - 1 };
                     let place = ones.checked_shl(at).unwrap_or(0);
                     (into & !place) | (field.checked_shl(at).unwrap_or(0) & place)
-                })),
+                }))),
             );
         )*};
     }
@@ -132,13 +137,13 @@ fn fields(table: &mut Table) {
             table.add(
                 $name,
                 &[[Slot::Dst(Ty::$ty), Slot::Src(Ty::$ty)].as_slice(), &position].concat(),
-                Run::Lanes(|regs, args, mask| regs.map3(args, mask, |a: $rust, at: u32, bits: u32| -> $rust {
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.map3(args, mask, |a: $rust, at: u32, bits: u32| -> $rust {
                     // Bits past the top are copies of the sign, which an arithmetic shift brings in by itself.
                     let shifted = a >> (at & 0xff).min(<$rust>::BITS - 1);
                     let shifted = if at & 0xff < <$rust>::BITS || <$rust>::MIN != 0 { shifted } else { 0 };
                     let bits = (bits & 0xff).min(<$rust>::BITS);
                     if bits == 0 { 0 } else { shifted << (<$rust>::BITS - bits) >> (<$rust>::BITS - bits) }
-                })),
+                }))),
             );
         )*};
     }
@@ -151,7 +156,7 @@ fn moves(table: &mut Table) {
             table.add(
                 concat!("mov.", $name),
                 &[Slot::Dst(Ty::$ty), Slot::Value(Ty::$ty)],
-                Run::Lanes(|regs, args, mask| regs.map1(args, mask, |a: $rust| a)),
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.map1(args, mask, |a: $rust| a))),
             );
         )*};
     }
@@ -167,49 +172,49 @@ fn packs(table: &mut Table) {
     table.add(
         "mov.b32",
         &[Slot::Dst(Ty::B32), Slot::SrcVec(Ty::B16, 2)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map2(args, mask, |low: u16, high: u16| u32::from(high) << 16 | u32::from(low));
-        }),
+        })),
     );
     table.add(
         "mov.b64",
         &[Slot::Dst(Ty::B64), Slot::SrcVec(Ty::B32, 2)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map2(args, mask, |low: u32, high: u32| u64::from(high) << 32 | u64::from(low));
-        }),
+        })),
     );
     table.add(
         "mov.b64",
         &[Slot::Dst(Ty::B64), Slot::SrcVec(Ty::B16, 4)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map4(args, mask, |a: u16, b: u16, c, d| {
                 u64::from(a) | u64::from(b) << 16 | u64::from(c & 0xffff) << 32 | u64::from(d) << 48
             });
-        }),
+        })),
     );
     table.add(
         "mov.b32",
         &[Slot::DstVec(Ty::B16, 2), Slot::Src(Ty::B32)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             let whole = regs.get::<u32>(args.r[2]);
             unpack(regs, args, mask, 2, |lane, part| whole[lane] >> (16 * part) & 0xffff);
-        }),
+        })),
     );
     table.add(
         "mov.b64",
         &[Slot::DstVec(Ty::B32, 2), Slot::Src(Ty::B64)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             let whole = regs.get::<u64>(args.r[2]);
             unpack(regs, args, mask, 2, |lane, part| (whole[lane] >> (32 * part)) as u32);
-        }),
+        })),
     );
     table.add(
         "mov.b64",
         &[Slot::DstVec(Ty::B16, 4), Slot::Src(Ty::B64)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             let whole = regs.get::<u64>(args.r[4]);
             unpack(regs, args, mask, 4, |lane, part| (whole[lane] >> (16 * part)) as u32 & 0xffff);
-        }),
+        })),
     );
 }
 
@@ -228,35 +233,35 @@ fn unpack(regs: &mut Regs, args: &Args, mask: u32, parts: usize, part_of: impl F
 fn addresses(table: &mut Table) {
     let slots = [Slot::Dst(Ty::U64), Slot::Value(Ty::U64)];
     for name in ["cvta.global.u64", "cvta.to.global.u64", "cvta.const.u64", "cvta.to.const.u64"] {
-        table.add(name, &slots, Run::Lanes(|regs, args, mask| regs.map1(args, mask, |a: u64| a)));
+        table.add(name, &slots, Run::Lanes(lane_loop!(|regs, args, mask| regs.map1(args, mask, |a: u64| a))));
     }
     table.add(
         "cvta.shared.u64",
         &slots,
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map1(args, mask, |a: u64| a.wrapping_add(Space::Shared.window()));
-        }),
+        })),
     );
     table.add(
         "cvta.to.shared.u64",
         &slots,
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map1(args, mask, |a: u64| a.wrapping_sub(Space::Shared.window()));
-        }),
+        })),
     );
     table.add(
         "cvta.local.u64",
         &slots,
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map1(args, mask, |a: u64| a.wrapping_add(Space::Local.window()));
-        }),
+        })),
     );
     table.add(
         "cvta.to.local.u64",
         &slots,
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map1(args, mask, |a: u64| a.wrapping_sub(Space::Local.window()));
-        }),
+        })),
     );
 }
 

@@ -1,8 +1,9 @@
 //! Branches, barriers and fences.
 
-use super::{Access, Members, Run, Slot, Table};
+use super::{Members, Run, Slot, Table};
 use crate::error::{FaultKind, RawFault};
 use crate::ty::Ty;
+use crate::vector::Access;
 
 pub(super) fn register(table: &mut Table) {
     for name in ["bra", "bra.uni"] {
@@ -11,9 +12,13 @@ pub(super) fn register(table: &mut Table) {
     for name in ["ret", "ret.uni", "exit"] {
         table.add(name, &[], Run::Exit);
     }
-    table.add("trap", &[], Run::Access(|_, _, _| Err(RawFault::of_warp(FaultKind::Trap, "trap".to_owned()))));
+    table.add(
+        "trap",
+        &[],
+        Run::Access(Access::plain(|_, _, _| Err(RawFault::of_warp(FaultKind::Trap, "trap".to_owned())))),
+    );
     barriers(table);
-    nothing_to_do(table);
+    fences_and_hints(table);
 }
 
 fn barriers(table: &mut Table) {
@@ -31,22 +36,30 @@ fn barriers(table: &mut Table) {
     table.add(
         "bar.warp.sync",
         &[Slot::Src(Ty::B32)],
-        Run::Collective(Members::Operand(0), |cx, _, _| {
-            cx.block.meet_lanes(cx.core.id);
-            Ok(())
-        }),
+        Run::Collective(
+            Members::Operand(0),
+            Access::plain(|cx, _, _| {
+                cx.block.meet_lanes(cx.core.id);
+                Ok(())
+            }),
+        ),
     );
 }
 
-/// What orders memory accesses or gives hints: execution here is in order anyway.
-fn nothing_to_do(table: &mut Table) {
-    let nothing: Access = |_, _, _| Ok(());
-    for level in ["cta", "gl", "sys"] {
-        table.add(format!("membar.{level}"), &[], Run::Access(nothing));
+/// What orders memory accesses or gives hints: execution here is in order anyway, but a fence is told to the watch over
+/// races between blocks.
+fn fences_and_hints(table: &mut Table) {
+    let nothing = Access::plain(|_, _, _| Ok(()));
+    let fence = Access::plain(|cx, _, _| {
+        cx.block.memory.fence();
+        Ok(())
+    });
+    for (level, run) in [("cta", nothing), ("gl", fence), ("sys", fence)] {
+        table.add(format!("membar.{level}"), &[], Run::Access(run));
     }
-    for scope in ["cta", "gpu", "sys"] {
+    for (scope, run) in [("cta", nothing), ("gpu", fence), ("sys", fence)] {
         for order in ["sc", "acq_rel"] {
-            table.add(format!("fence.{order}.{scope}"), &[], Run::Access(nothing));
+            table.add(format!("fence.{order}.{scope}"), &[], Run::Access(run));
         }
     }
     for name in ["griddepcontrol.wait", "griddepcontrol.launch_dependents"] {

@@ -2,10 +2,11 @@
 #![allow(clippy::cast_lossless, reason = "one conversion for all pairs of types, some of which lose bits")]
 
 use super::{Run, Slot, Table, same};
-use crate::half::{from_bf16, from_e4m3, from_f16, to_bf16, to_e4m3_saturating, to_f16};
+use crate::half::{from_bf16, from_e4m3, from_e5m2, from_f16, to_bf16, to_e4m3_saturating, to_e5m2_saturating, to_f16};
 use crate::program::Args;
-use crate::regs::Regs;
+use crate::regs::{LANES, Regs};
 use crate::ty::Ty;
+use crate::vector::{LaneLoop, lane_loop};
 
 pub(super) fn register(table: &mut Table) {
     between_integers(table);
@@ -15,16 +16,32 @@ pub(super) fn register(table: &mut Table) {
     between_floats(table);
     halves(table);
     half_arithmetic(table);
+    half_signs(table);
 }
 
 /// Applies `f` to values that may live in either file on either side.
 #[inline(always)]
 fn convert(regs: &mut Regs, args: &Args, mask: u32, f: impl Fn(u64) -> u64) {
-    match (args.is_wide(1), args.is_wide(0)) {
-        (false, false) => regs.map1(args, mask, |a: u32| f(u64::from(a)) as u32),
-        (false, true) => regs.map1(args, mask, |a: u32| f(u64::from(a))),
-        (true, false) => regs.map1(args, mask, |a: u64| f(a) as u32),
-        (true, true) => regs.map1(args, mask, f),
+    let mut values = [0; LANES];
+    if args.is_wide(1) {
+        values = regs.get::<u64>(args.r[1]);
+    } else {
+        let narrow = regs.get::<u32>(args.r[1]);
+        for lane in 0..LANES {
+            values[lane] = u64::from(narrow[lane]);
+        }
+    }
+    for value in &mut values {
+        *value = f(*value);
+    }
+    if args.is_wide(0) {
+        regs.set::<u64>(args.r[0], mask, &values);
+    } else {
+        let mut narrow = [0; LANES];
+        for lane in 0..LANES {
+            narrow[lane] = values[lane] as u32;
+        }
+        regs.set::<u32>(args.r[0], mask, &narrow);
     }
 }
 
@@ -45,9 +62,9 @@ fn between_integers(table: &mut Table) {
             table.add(
                 concat!("cvt.", $to, ".", $from),
                 &[Slot::DstRelaxed(Ty::$to_ty), Slot::SrcRelaxed(Ty::$from_ty)],
-                Run::Lanes(|regs, args, mask| {
+                Run::Lanes(lane_loop!(|regs, args, mask| {
                     convert(regs, args, mask, |a| a as $source as $target as $extend as u64);
-                }),
+                })),
             );
         )*};
     }
@@ -70,10 +87,10 @@ fn saturating(table: &mut Table) {
             table.add(
                 concat!("cvt.sat.", $name),
                 &[Slot::DstRelaxed(Ty::$to), Slot::SrcRelaxed(Ty::$from)],
-                Run::Lanes(|regs, args, mask| convert(regs, args, mask, |a| {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| convert(regs, args, mask, |a| {
                     let value = i64::from(a as $source);
                     value.clamp(i64::from(<$target>::MIN), i64::from(<$target>::MAX)) as u64
-                })),
+                }))),
             );
         )*};
     }
@@ -90,16 +107,16 @@ fn integer_to_float(table: &mut Table) {
             table.add(
                 concat!("cvt.rn.f32.", $name),
                 &[Slot::Dst(Ty::F32), Slot::SrcRelaxed(Ty::$ty)],
-                Run::Lanes(|regs, args, mask| {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| {
                     convert(regs, args, mask, |a| u64::from((a as $rust as f32).to_bits()));
-                }),
+                })),
             );
             table.add(
                 concat!("cvt.rn.f64.", $name),
                 &[Slot::Dst(Ty::F64), Slot::SrcRelaxed(Ty::$ty)],
-                Run::Lanes(|regs, args, mask| {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| {
                     convert(regs, args, mask, |a| (a as $rust as f64).to_bits());
-                }),
+                })),
             );
         )*};
     }
@@ -120,19 +137,19 @@ fn float_to_integer(table: &mut Table) {
                 table.add(
                     format!("cvt.{}{flush}.{}.f32", $rounding, $name),
                     &[Slot::DstRelaxed(Ty::$ty), Slot::Src(Ty::F32)],
-                    Run::Lanes(|regs, args, mask| convert(regs, args, mask, |a| {
+                    Run::Lanes(LaneLoop::plain(|regs, args, mask| convert(regs, args, mask, |a| {
                         let $x = f32::from_bits(a as u32);
                         ($round) as $rust as i64 as u64
-                    })),
+                    }))),
                 );
             }
             table.add(
                 concat!("cvt.", $rounding, ".", $name, ".f64"),
                 &[Slot::DstRelaxed(Ty::$ty), Slot::Src(Ty::F64)],
-                Run::Lanes(|regs, args, mask| convert(regs, args, mask, |a| {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| convert(regs, args, mask, |a| {
                     let $x = f64::from_bits(a);
                     ($round) as $rust as i64 as u64
-                })),
+                }))),
             );
         };
     }
@@ -149,16 +166,16 @@ fn between_floats(table: &mut Table) {
     table.add(
         "cvt.f64.f32",
         &[Slot::Dst(Ty::F64), Slot::Src(Ty::F32)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map1(args, mask, |a: f32| f64::from(a));
-        }),
+        })),
     );
     table.add(
         "cvt.rn.f32.f64",
         &[Slot::Dst(Ty::F32), Slot::Src(Ty::F64)],
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.map1(args, mask, |a: f64| a as f32);
-        }),
+        })),
     );
 }
 
@@ -170,9 +187,9 @@ fn pair(high: u16, low: u16) -> u32 {
 fn halves(table: &mut Table) {
     macro_rules! narrow {
         ($($name:literal, $ty:ident, |$a:ident| $e:expr;)*) => {$(
-            table.add($name, &[Slot::Dst(Ty::$ty), Slot::Src(Ty::F32)], Run::Lanes(|regs, args, mask| {
+            table.add($name, &[Slot::Dst(Ty::$ty), Slot::Src(Ty::F32)], Run::Lanes(lane_loop!(|regs, args, mask| {
                 regs.map1(args, mask, |$a: f32| -> u16 { $e });
-            }));
+            })));
         )*};
     }
     narrow! {
@@ -186,7 +203,7 @@ fn halves(table: &mut Table) {
             table.add(
                 $name,
                 &[Slot::Dst(Ty::$ty), Slot::Src(Ty::F32), Slot::Src(Ty::F32)],
-                Run::Lanes(|regs, args, mask| regs.map2(args, mask, |$high: f32, $low: f32| -> u32 { $e })),
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.map2(args, mask, |$high: f32, $low: f32| -> u32 { $e }))),
             );
         )*};
     }
@@ -196,12 +213,15 @@ fn halves(table: &mut Table) {
         "cvt.rn.satfinite.e4m3x2.f32", B16, |high, low| {
             u32::from(to_e4m3_saturating(high)) << 8 | u32::from(to_e4m3_saturating(low))
         };
+        "cvt.rn.satfinite.e5m2x2.f32", B16, |high, low| {
+            u32::from(to_e5m2_saturating(high)) << 8 | u32::from(to_e5m2_saturating(low))
+        };
     }
     macro_rules! widen {
         ($($name:literal, $from:ident => $to:ident: $rust:ty, |$a:ident| $e:expr;)*) => {$(
-            table.add($name, &[Slot::Dst(Ty::$to), Slot::Src(Ty::$from)], Run::Lanes(|regs, args, mask| {
+            table.add($name, &[Slot::Dst(Ty::$to), Slot::Src(Ty::$from)], Run::Lanes(lane_loop!(|regs, args, mask| {
                 regs.map1(args, mask, |$a: u16| -> $rust { $e });
-            }));
+            })));
         )*};
     }
     widen! {
@@ -210,6 +230,10 @@ fn halves(table: &mut Table) {
         "cvt.rn.f16x2.e4m3x2", B16 => F16x2: u32, |a| {
             let [low, high] = a.to_le_bytes();
             pair(to_f16(from_e4m3(high)), to_f16(from_e4m3(low)))
+        };
+        "cvt.rn.f16x2.e5m2x2", B16 => F16x2: u32, |a| {
+            let [low, high] = a.to_le_bytes();
+            pair(to_f16(from_e5m2(high)), to_f16(from_e5m2(low)))
         };
     }
 }
@@ -229,37 +253,37 @@ fn half_arithmetic(table: &mut Table) {
             table.add(
                 concat!("fma.rn.", $suffix),
                 &[Slot::Dst(Ty::$single), Slot::Src(Ty::$single), Slot::Src(Ty::$single), Slot::Src(Ty::$single)],
-                Run::Lanes(|regs, args, mask| regs.map3(args, mask, |a: u16, b: u16, c: u16| -> u16 {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| regs.map3(args, mask, |a: u16, b: u16, c: u16| -> u16 {
                     half_fma([a, b, c], $from, $to)
-                })),
+                }))),
             );
             table.add(
                 concat!("fma.rn.", $suffix, "x2"),
                 &[Slot::Dst(Ty::$double), Slot::Src(Ty::$double), Slot::Src(Ty::$double), Slot::Src(Ty::$double)],
-                Run::Lanes(|regs, args, mask| regs.map3(args, mask, |a: u32, b: u32, c: u32| -> u32 {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| regs.map3(args, mask, |a: u32, b: u32, c: u32| -> u32 {
                     let low = half_fma([a as u16, b as u16, c as u16], $from, $to);
                     let high = half_fma([(a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16], $from, $to);
                     pair(high, low)
-                })),
+                }))),
             );
         )*};
         (@two $name:expr, $single:ident, $double:ident, $from:ident, $to:ident, |$a:ident, $b:ident| $e:expr) => {
             table.add(
                 $name,
                 &[Slot::Dst(Ty::$single), Slot::Src(Ty::$single), Slot::Src(Ty::$single)],
-                Run::Lanes(|regs, args, mask| regs.map2(args, mask, |a: u16, b: u16| -> u16 {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| regs.map2(args, mask, |a: u16, b: u16| -> u16 {
                     let ($a, $b) = ($from(a), $from(b));
                     $to($e)
-                })),
+                }))),
             );
             table.add(
                 concat_x2($name),
                 &[Slot::Dst(Ty::$double), Slot::Src(Ty::$double), Slot::Src(Ty::$double)],
-                Run::Lanes(|regs, args, mask| regs.map2(args, mask, |a: u32, b: u32| -> u32 {
+                Run::Lanes(LaneLoop::plain(|regs, args, mask| regs.map2(args, mask, |a: u32, b: u32| -> u32 {
                     let one = |$a: f32, $b: f32| $to($e);
                     let low = one($from(a as u16), $from(b as u16));
                     pair(one($from((a >> 16) as u16), $from((b >> 16) as u16)), low)
-                })),
+                }))),
             );
         };
     }
@@ -267,6 +291,18 @@ fn half_arithmetic(table: &mut Table) {
         "f16", F16, F16x2, from_f16, to_f16;
         "bf16", Bf16, Bf16x2, from_bf16, to_bf16;
     }
+}
+
+/// Sign changes, which no format of 16 bits tells from those of the others.
+fn half_signs(table: &mut Table) {
+    same!(table, "neg.f16", F16: u16, |a| a ^ 0x8000);
+    same!(table, "neg.bf16", Bf16: u16, |a| a ^ 0x8000);
+    same!(table, "neg.f16x2", F16x2: u32, |a| a ^ 0x8000_8000);
+    same!(table, "neg.bf16x2", Bf16x2: u32, |a| a ^ 0x8000_8000);
+    same!(table, "abs.f16", F16: u16, |a| a & 0x7fff);
+    same!(table, "abs.bf16", Bf16: u16, |a| a & 0x7fff);
+    same!(table, "abs.f16x2", F16x2: u32, |a| a & 0x7fff_7fff);
+    same!(table, "abs.bf16x2", Bf16x2: u32, |a| a & 0x7fff_7fff);
 }
 
 fn concat_x2(name: &str) -> String {

@@ -2,9 +2,7 @@
 
 use std::f32::consts::LN_2;
 
-use super::{Run, Slot, Table, same};
-use crate::fma;
-use crate::ty::Ty;
+use super::{Table, same};
 
 pub(super) fn register(table: &mut Table) {
     single(table);
@@ -78,17 +76,8 @@ fn single(table: &mut Table) {
 }
 
 fn fused(table: &mut Table) {
-    let slots = [Slot::Dst(Ty::F32), Slot::Src(Ty::F32), Slot::Src(Ty::F32), Slot::Src(Ty::F32)];
     for name in ["fma.rn.f32", "mad.rn.f32"] {
-        table.add(
-            name,
-            &slots,
-            Run::Lanes(|regs, args, mask| {
-                let [d, a, b, c] = [args.r[0], args.r[1], args.r[2], args.r[3]];
-                let out = fma::lanes(&regs.get::<f32>(a), &regs.get::<f32>(b), &regs.get::<f32>(c));
-                regs.set::<f32>(d, mask, &out);
-            }),
-        );
+        same!(table, name, F32: f32, |a, b, c| a.mul_add(b, c));
     }
     same!(table, "fma.rn.ftz.f32", F32: f32, |a, b, c| flush(flush(a).mul_add(flush(b), flush(c))));
     same!(table, "fma.rm.f32", F32: f32, |a, b, c| fma_down(a, b, c));

@@ -2,6 +2,7 @@
 
 use super::{Run, Slot, Table, same};
 use crate::ty::Ty;
+use crate::vector::lane_loop;
 
 pub(super) fn register(table: &mut Table) {
     any_sign(table);
@@ -81,9 +82,9 @@ fn widening(table: &mut Table) {
             table.add(
                 concat!("mul.wide.", $name),
                 &[Slot::Dst(Ty::$to), Slot::Src(Ty::$from), Slot::Src(Ty::$from)],
-                Run::Lanes(|regs, args, mask| {
+                Run::Lanes(lane_loop!(|regs, args, mask| {
                     regs.map2(args, mask, |a: $narrow, b: $narrow| <$wide>::from(a) * <$wide>::from(b));
-                }),
+                })),
             );
         )*};
     }
@@ -101,11 +102,11 @@ fn multiply_add_wide(table: &mut Table) {
             table.add(
                 concat!("mad.wide.", $name),
                 &[Slot::Dst(Ty::$to), Slot::Src(Ty::$from), Slot::Src(Ty::$from), Slot::Src(Ty::$to)],
-                Run::Lanes(|regs, args, mask| {
+                Run::Lanes(lane_loop!(|regs, args, mask| {
                     regs.map3(args, mask, |a: $narrow, b: $narrow, c: $wide| {
                         (<$wide>::from(a) * <$wide>::from(b)).wrapping_add(c)
                     });
-                }),
+                })),
             );
         )*};
     }
@@ -124,14 +125,14 @@ fn dot_product(table: &mut Table) {
             table.add(
                 concat!("dp4a.", $name),
                 &[Slot::Dst(Ty::$sum), Slot::Src(Ty::$a), Slot::Src(Ty::$b), Slot::Src(Ty::$sum)],
-                Run::Lanes(|regs, args, mask| {
+                Run::Lanes(lane_loop!(|regs, args, mask| {
                     regs.map3(args, mask, |a: u32, b: u32, c: i32| {
                         let products = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
                         products.fold(c, |sum, (a, b)| {
                             sum.wrapping_add(i32::from(a as $a_byte) * i32::from(b as $b_byte))
                         })
                     });
-                }),
+                })),
             );
         )*};
     }

@@ -1,11 +1,14 @@
 //! `ld`, `st` and the parameter loads.
 
-use super::{Access, Run, Slot, Table};
+use super::{Run, Slot, Table, order_of};
 use crate::block::Cx;
+use crate::check::blocks::Order;
 use crate::error::{Checked, FaultKind, RawFault};
+use crate::memory::Units;
 use crate::program::Args;
-use crate::regs::lanes;
+use crate::regs::{LANES, Regs, Row, lanes};
 use crate::ty::{Space, Ty};
+use crate::vector::{Access, access};
 
 const TYPES: [Ty; 15] = [
     Ty::B8,
@@ -25,7 +28,8 @@ const TYPES: [Ty; 15] = [
     Ty::F16,
 ];
 
-/// Ordering qualifiers that stand before the state space. Blocks run one after another, so all mean the same here.
+/// Ordering qualifiers that stand before the state space. Blocks run one after another, so they matter only to what is
+/// taken for a race.
 const LOAD_ORDERS: [&str; 11] = [
     "",
     ".volatile",
@@ -80,14 +84,16 @@ pub(super) fn register(table: &mut Table) {
                 let (load, store) = (load_of(ty, bytes), store_of(ty, bytes));
                 for (order, hint) in combinations(&LOAD_ORDERS, &LOAD_HINTS, space) {
                     let name = format!("ld{order}{infix}{hint}{suffix}");
-                    table.add_access(name, &[destination(ty, count), Slot::Addr], space, bytes, Run::Access(load));
+                    let slots = [destination(ty, count), Slot::Addr];
+                    table.add_ordered(name, &slots, (space, bytes), order_of(order), Run::Access(load));
                 }
                 if space == Space::Const {
                     continue;
                 }
                 for (order, hint) in combinations(&STORE_ORDERS, &STORE_HINTS, space) {
                     let name = format!("st{order}{infix}{hint}{suffix}");
-                    table.add_access(name, &[Slot::Addr, source(ty, count)], space, bytes, Run::Access(store));
+                    let slots = [Slot::Addr, source(ty, count)];
+                    table.add_ordered(name, &slots, (space, bytes), order_of(order), Run::Access(store));
                 }
             }
         }
@@ -144,54 +150,54 @@ fn source(ty: Ty, count: u8) -> Slot {
 
 fn load_of(ty: Ty, bytes: u32) -> Access {
     match (ty.bytes(), ty.signed(), bytes) {
-        (1, false, 1) => load::<1, 1, false>,
-        (1, false, 2) => load::<2, 1, false>,
-        (1, false, _) => load::<4, 1, false>,
-        (1, true, 1) => load::<1, 1, true>,
-        (1, true, 2) => load::<2, 1, true>,
-        (1, true, _) => load::<4, 1, true>,
-        (2, false, 2) => load::<2, 2, false>,
-        (2, false, 4) => load::<4, 2, false>,
-        (2, false, _) => load::<8, 2, false>,
-        (2, true, 2) => load::<2, 2, true>,
-        (2, true, 4) => load::<4, 2, true>,
-        (2, true, _) => load::<8, 2, true>,
-        (4, false, 4) => load::<4, 4, false>,
-        (4, false, 8) => load::<8, 4, false>,
-        (4, false, _) => load::<16, 4, false>,
-        (4, true, 4) => load::<4, 4, true>,
-        (4, true, 8) => load::<8, 4, true>,
-        (4, true, _) => load::<16, 4, true>,
-        (_, _, 8) => load::<8, 8, false>,
-        _ => load::<16, 8, false>,
+        (1, false, 1) => Access::plain(load::<1, 1, false>),
+        (1, false, 2) => Access::plain(load::<2, 1, false>),
+        (1, false, _) => Access::plain(load::<4, 1, false>),
+        (1, true, 1) => Access::plain(load::<1, 1, true>),
+        (1, true, 2) => Access::plain(load::<2, 1, true>),
+        (1, true, _) => Access::plain(load::<4, 1, true>),
+        (2, false, 2) => access!(load::<2, 2, false>),
+        (2, false, 4) => access!(load::<4, 2, false>),
+        (2, false, _) => access!(load::<8, 2, false>),
+        (2, true, 2) => Access::plain(load::<2, 2, true>),
+        (2, true, 4) => Access::plain(load::<4, 2, true>),
+        (2, true, _) => Access::plain(load::<8, 2, true>),
+        (4, false, 4) => access!(load::<4, 4, false>),
+        (4, false, 8) => access!(load::<8, 4, false>),
+        (4, false, _) => access!(load::<16, 4, false>),
+        (4, true, 4) => Access::plain(load::<4, 4, true>),
+        (4, true, 8) => Access::plain(load::<8, 4, true>),
+        (4, true, _) => Access::plain(load::<16, 4, true>),
+        (_, _, 8) => access!(load::<8, 8, false>),
+        _ => access!(load::<16, 8, false>),
     }
 }
 
 fn store_of(ty: Ty, bytes: u32) -> Access {
     match (ty.bytes(), bytes) {
-        (1, 1) => store::<1, 1>,
-        (1, 2) => store::<2, 1>,
-        (1, _) => store::<4, 1>,
-        (2, 2) => store::<2, 2>,
-        (2, 4) => store::<4, 2>,
-        (2, _) => store::<8, 2>,
-        (4, 4) => store::<4, 4>,
-        (4, 8) => store::<8, 4>,
-        (4, _) => store::<16, 4>,
-        (_, 8) => store::<8, 8>,
-        _ => store::<16, 8>,
+        (1, 1) => Access::plain(store::<1, 1>),
+        (1, 2) => Access::plain(store::<2, 1>),
+        (1, _) => Access::plain(store::<4, 1>),
+        (2, 2) => access!(store::<2, 2>),
+        (2, 4) => access!(store::<4, 2>),
+        (2, _) => access!(store::<8, 2>),
+        (4, 4) => access!(store::<4, 4>),
+        (4, 8) => access!(store::<8, 4>),
+        (4, _) => access!(store::<16, 4>),
+        (_, 8) => access!(store::<8, 8>),
+        _ => access!(store::<16, 8>),
     }
 }
 
 fn param_of(ty: Ty) -> Access {
     match (ty.bytes(), ty.signed()) {
-        (1, false) => load_param::<1, false>,
-        (1, true) => load_param::<1, true>,
-        (2, false) => load_param::<2, false>,
-        (2, true) => load_param::<2, true>,
-        (4, false) => load_param::<4, false>,
-        (4, true) => load_param::<4, true>,
-        _ => load_param::<8, false>,
+        (1, false) => Access::plain(load_param::<1, false>),
+        (1, true) => Access::plain(load_param::<1, true>),
+        (2, false) => Access::plain(load_param::<2, false>),
+        (2, true) => Access::plain(load_param::<2, true>),
+        (4, false) => Access::plain(load_param::<4, false>),
+        (4, true) => Access::plain(load_param::<4, true>),
+        _ => Access::plain(load_param::<8, false>),
     }
 }
 
@@ -221,11 +227,74 @@ fn put_elements<const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>, args: &
     }
 }
 
+#[inline(always)]
 fn load<const N: usize, const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
     let addresses = cx.core.regs.addresses(args, N / E, args.imm[0]);
     if args.space == Space::Shared {
         cx.block.count_shared(&addresses, mask, N as u32);
     }
+    // Most accesses of a warp are alike in all lanes, and these are checked and made together.
+    let fits_file = (0..N / E).all(|index| args.is_wide(index) == (E == 8));
+    let units = match args.space {
+        _ if !fits_file => None,
+        Space::Shared => cx.block.shared_load_units::<N>(cx.core.id, cx.pc, &addresses, mask)?,
+        Space::Global if args.order == Order::Weak => {
+            let touch = cx.touch(args, false);
+            cx.block.memory.load_units::<N>(&addresses, mask, cx.block.options.uninitialised_global, touch)
+        }
+        _ => None,
+    };
+    if let Some(units) = units {
+        put_units::<N, E, SIGNED>(&mut cx.core.regs, args, mask, &units);
+        if args.space == Space::Global {
+            cx.block.stats.global_load_bytes += N as u64 * u64::from(mask.count_ones());
+        }
+        return Ok(());
+    }
+    load_each::<N, E, SIGNED>(cx, args, mask, &addresses)
+}
+
+/// Puts what a warp has loaded into registers, all of which are in the file of their elements.
+#[inline(always)]
+fn put_units<const N: usize, const E: usize, const SIGNED: bool>(
+    regs: &mut Regs,
+    args: &Args,
+    mask: u32,
+    units: &Units<'_>,
+) {
+    if E == 8 {
+        let mut out = [[0; LANES]; 2];
+        for lane in 0..LANES {
+            let data = &units.bytes[units.at[lane] as usize..][..N];
+            for (row, bytes) in out.iter_mut().zip(data.chunks_exact(E)) {
+                row[lane] = element::<E, SIGNED>(bytes);
+            }
+        }
+        for (row, &reg) in out.iter().zip(&args.r[..N / E]) {
+            regs.set::<u64>(reg, mask, row);
+        }
+    } else {
+        let mut out = [[0; LANES]; 4];
+        for lane in 0..LANES {
+            let data = &units.bytes[units.at[lane] as usize..][..N];
+            for (row, bytes) in out.iter_mut().zip(data.chunks_exact(E)) {
+                row[lane] = element::<E, SIGNED>(bytes) as u32;
+            }
+        }
+        for (row, &reg) in out.iter().zip(&args.r[..N / E]) {
+            regs.set::<u32>(reg, mask, row);
+        }
+    }
+}
+
+/// Loads lane by lane, and says which lane may not.
+#[inline(never)]
+fn load_each<const N: usize, const E: usize, const SIGNED: bool>(
+    cx: &mut Cx<'_, '_>,
+    args: &Args,
+    mask: u32,
+    addresses: &Row<u64>,
+) -> Checked {
     for lane in lanes(mask) {
         let (space, address) = args.space.resolve(addresses[lane]);
         Cx::aligned(lane, address, N, space)?;
@@ -239,6 +308,7 @@ fn load<const N: usize, const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>,
             }
             Space::Global | Space::Const | Space::Generic => {
                 cx.block.stats.global_load_bytes += N as u64;
+                cx.watch(args, lane, address, N, true, false)?;
                 cx.block.global_load(lane, address)?
             }
         };
@@ -247,24 +317,48 @@ fn load<const N: usize, const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>,
     Ok(())
 }
 
+/// What a lane stores.
+#[inline(always)]
+fn stored<const N: usize, const E: usize>(regs: &Regs, args: &Args, lane: usize) -> [u8; N] {
+    let mut data = [0; N];
+    for (index, bytes) in data.chunks_exact_mut(E).enumerate() {
+        let reg = args.r[index + 1];
+        let value =
+            if args.is_wide(index + 1) { regs.lane::<u64>(reg, lane) } else { u64::from(regs.lane::<u32>(reg, lane)) };
+        bytes.copy_from_slice(&value.to_le_bytes()[..E]);
+    }
+    data
+}
+
+#[inline(always)]
 fn store<const N: usize, const E: usize>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
     let addresses = cx.core.regs.addresses(args, 0, args.imm[0]);
     if args.space == Space::Shared {
         cx.block.count_shared(&addresses, mask, N as u32);
     }
+    if args.space == Space::Global && args.order == Order::Weak && !cx.block.kernel.has_constants() {
+        let touch = cx.touch(args, true);
+        let regs = &cx.core.regs;
+        if cx.block.memory.store_units::<N>(&addresses, mask, touch, |lane| stored::<N, E>(regs, args, lane)) {
+            cx.block.stats.global_store_bytes += N as u64 * u64::from(mask.count_ones());
+            return Ok(());
+        }
+    }
+    store_each::<N, E>(cx, args, mask, &addresses)
+}
+
+/// Stores lane by lane, and says which lane may not.
+#[inline(always)]
+fn store_each<const N: usize, const E: usize>(
+    cx: &mut Cx<'_, '_>,
+    args: &Args,
+    mask: u32,
+    addresses: &Row<u64>,
+) -> Checked {
     for lane in lanes(mask) {
         let (space, address) = args.space.resolve(addresses[lane]);
         Cx::aligned(lane, address, N, space)?;
-        let mut data = [0; N];
-        for (index, bytes) in data.chunks_exact_mut(E).enumerate() {
-            let reg = args.r[index + 1];
-            let value = if args.is_wide(index + 1) {
-                cx.core.regs.lane::<u64>(reg, lane)
-            } else {
-                u64::from(cx.core.regs.lane::<u32>(reg, lane))
-            };
-            bytes.copy_from_slice(&value.to_le_bytes()[..E]);
-        }
+        let data = stored::<N, E>(&cx.core.regs, args, lane);
         match space {
             Space::Shared => cx.block.shared_store(cx.who(lane), address, data)?,
             Space::Local => {
@@ -277,6 +371,7 @@ fn store<const N: usize, const E: usize>(cx: &mut Cx<'_, '_>, args: &Args, mask:
                     return Err(RawFault::at_lane(FaultKind::ReadOnly, lane, message));
                 }
                 cx.block.stats.global_store_bytes += N as u64;
+                cx.watch(args, lane, address, N, false, true)?;
                 cx.block.global_store(lane, address, data)?;
             }
         }

@@ -9,6 +9,7 @@ use super::{Run, Slot, Table};
 use crate::program::Args;
 use crate::regs::{FULL, Lane, Regs};
 use crate::ty::Ty;
+use crate::vector::{LaneLoop, lane_loop};
 
 const COMPARE_INT: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 
@@ -28,30 +29,30 @@ macro_rules! setp {
         $table.add(
             format!("setp.{compare}.{name}"),
             &plain,
-            Run::Lanes(|regs, args, mask| {
+            Run::Lanes(lane_loop!(|regs, args, mask| {
                 regs.compare(args, mask, |$a: $rust, $b: $rust| $e);
-            }),
+            })),
         );
         $table.add(
             format!("setp.{compare}.and.{name}"),
             &combined,
-            Run::Lanes(|regs, args, mask| {
+            Run::Lanes(LaneLoop::plain(|regs, args, mask| {
                 combine(regs, args, mask, |$a: $rust, $b: $rust| $e, |new, old| new & old);
-            }),
+            })),
         );
         $table.add(
             format!("setp.{compare}.or.{name}"),
             &combined,
-            Run::Lanes(|regs, args, mask| {
+            Run::Lanes(LaneLoop::plain(|regs, args, mask| {
                 combine(regs, args, mask, |$a: $rust, $b: $rust| $e, |new, old| new | old);
-            }),
+            })),
         );
         $table.add(
             format!("setp.{compare}.xor.{name}"),
             &combined,
-            Run::Lanes(|regs, args, mask| {
+            Run::Lanes(LaneLoop::plain(|regs, args, mask| {
                 combine(regs, args, mask, |$a: $rust, $b: $rust| $e, |new, old| new ^ old);
-            }),
+            })),
         );
     }};
 }
@@ -143,7 +144,7 @@ fn selects(table: &mut Table) {
             table.add(
                 concat!("selp.", $name),
                 &[Slot::Dst(Ty::$ty), Slot::Src(Ty::$ty), Slot::Src(Ty::$ty), Slot::Src(Ty::Pred)],
-                Run::Lanes(|regs, args, mask| regs.select::<$rust>(args, mask)),
+                Run::Lanes(lane_loop!(|regs, args, mask| regs.select::<$rust>(args, mask))),
             );
         )*};
     }
@@ -158,10 +159,10 @@ fn logic(table: &mut Table) {
     let two = [Slot::Dst(Ty::Pred), Slot::Src(Ty::Pred), Slot::Src(Ty::Pred)];
     macro_rules! logic {
         ($($name:literal, |$a:ident, $b:ident| $e:expr;)*) => {$(
-            table.add($name, &two, Run::Lanes(|regs, args, mask| {
+            table.add($name, &two, Run::Lanes(lane_loop!(|regs, args, mask| {
                 let ($a, $b) = (regs.pred(args.r[1]), regs.pred(args.r[2]));
                 regs.set_pred(args.r[0], mask, $e);
-            }));
+            })));
         )*};
     }
     logic! { "and.pred", |a, b| a & b; "or.pred", |a, b| a | b; "xor.pred", |a, b| a ^ b; }
@@ -169,9 +170,13 @@ fn logic(table: &mut Table) {
     table.add(
         "not.pred",
         &one,
-        Run::Lanes(|regs, args, mask| {
+        Run::Lanes(lane_loop!(|regs, args, mask| {
             regs.set_pred(args.r[0], mask, !regs.pred(args.r[1]));
-        }),
+        })),
     );
-    table.add("mov.pred", &one, Run::Lanes(|regs, args, mask| regs.set_pred(args.r[0], mask, regs.pred(args.r[1]))));
+    table.add(
+        "mov.pred",
+        &one,
+        Run::Lanes(lane_loop!(|regs, args, mask| regs.set_pred(args.r[0], mask, regs.pred(args.r[1])))),
+    );
 }

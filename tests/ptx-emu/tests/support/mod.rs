@@ -3,7 +3,29 @@
 
 pub(crate) mod single;
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+
 use ptx_emu::{Fault, LaunchConfig, LaunchError, LoadError, Memory, Module, Options, Params, Stats, launch};
+
+thread_local! {
+    /// The first words of all statements in modules that this thread has loaded.
+    static MNEMONICS: RefCell<HashSet<String>> = RefCell::default();
+}
+
+/// The instructions in all modules that this thread has loaded, among other words.
+pub(crate) fn mnemonics() -> HashSet<String> {
+    MNEMONICS.take()
+}
+
+fn note_mnemonics(ptx: &str) {
+    // A label ends in one colon; two are part of a name.
+    let ptx = ptx.replace("::", "\u{1}");
+    let statements = ptx.split([';', '\n', ':', '{']).map(str::trim);
+    // A guard stands before its instruction.
+    let words = statements.filter_map(|statement| statement.split_whitespace().find(|word| !word.starts_with('@')));
+    MNEMONICS.with_borrow_mut(|all| all.extend(words.map(|word| word.replace('\u{1}', "::"))));
+}
 
 /// Memory and a module loaded into it.
 pub(crate) struct Device {
@@ -14,6 +36,7 @@ pub(crate) struct Device {
 
 impl Device {
     pub(crate) fn new(ptx: &str) -> Self {
+        note_mnemonics(ptx);
         let mut memory = Memory::default();
         let module = Module::load(ptx, &mut memory).unwrap_or_else(|error| panic!("{error}"));
         Self { memory, module, options: Options::default() }

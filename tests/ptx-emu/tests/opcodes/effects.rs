@@ -1,10 +1,8 @@
 //! Instructions that reach beyond their lane's registers: exchange in a warp, memory, atomics, control.
 
-mod support;
-
+use crate::support::Device;
+use crate::support::single::{cases, f, n, n64, run};
 use ptx_emu::{Memory, Module, Params};
-use support::Device;
-use support::single::{cases, f, n, n64, run};
 
 /// Shuffles, votes and the like, on a whole warp in which lane `i` holds `100 + i`.
 #[test]
@@ -12,7 +10,7 @@ fn lanes_exchange() {
     let inputs: Vec<[u64; 1]> = (0..32).map(|i| [100 + i]).collect();
     let rows: Vec<&[u64]> = inputs.iter().map(<[u64; 1]>::as_slice).collect();
     let lanes = |of: fn(u64) -> u64| (0..32).map(of).collect::<Vec<u64>>();
-    let cases: [(&str, Vec<u64>); 22] = [
+    let cases: [(&str, Vec<u64>); 29] = [
         ("shfl.sync.bfly.b32 $0, $1, 1, 31, -1;", lanes(|i| 100 + (i ^ 1))),
         ("shfl.sync.down.b32 $0, $1, 4, 31, -1;", lanes(|i| if i + 4 < 32 { 104 + i } else { 100 + i })),
         ("shfl.sync.up.b32 $0, $1, 4, 0, -1;", lanes(|i| if i >= 4 { 96 + i } else { 100 + i })),
@@ -29,10 +27,17 @@ fn lanes_exchange() {
         ("setp.gt.u32 %p2, $1, 129; vote.sync.uni.pred %p3, %p2, -1; selp.b32 $0, 1, 0, %p3;", lanes(|_| 0)),
         ("setp.gt.u32 %p2, $1, 99; vote.sync.uni.pred %p3, %p2, -1; selp.b32 $0, 1, 0, %p3;", lanes(|_| 1)),
         ("and.b32 %r2, $1, 7; match.any.sync.b32 $0, %r2, -1;", lanes(|i| 0x0101_0101 << (i % 8))),
+        ("cvt.u64.u32 %d2, $1; shl.b64 %d2, %d2, 40; match.any.sync.b64 $0, %d2, -1;", lanes(|i| 1 << i)),
+        ("and.b32 %r2, $1, 0; match.all.sync.b32 $0, %r2, -1;", lanes(|_| 0xffff_ffff)),
+        ("match.all.sync.b32 %r2|%p2, $1, -1; selp.b32 $0, 7, %r2, %p2;", lanes(|_| 0)),
+        ("mov.b64 %d2, 5; match.all.sync.b64 %r2|%p2, %d2, -1; selp.b32 $0, %r2, 7, %p2;", lanes(|_| 0xffff_ffff)),
         ("redux.sync.add.u32 $0, $1, -1;", lanes(|_| 3200 + 31 * 16)),
+        ("redux.sync.add.s32 $0, $1, -1;", lanes(|_| 3200 + 31 * 16)),
         ("redux.sync.max.u32 $0, $1, -1;", lanes(|_| 131)),
         ("redux.sync.min.u32 $0, $1, -1;", lanes(|_| 100)),
         ("sub.s32 %r2, $1, 110; redux.sync.min.s32 $0, %r2, -1;", lanes(|_| n(-10))),
+        ("sub.s32 %r2, $1, 110; redux.sync.max.s32 $0, %r2, -1;", lanes(|_| 21)),
+        ("redux.sync.and.b32 $0, $1, -1;", lanes(|_| 0)),
         ("redux.sync.or.b32 $0, $1, -1;", lanes(|_| 0xff)),
         ("redux.sync.xor.b32 $0, $1, -1;", lanes(|_| 0)),
         (
@@ -47,23 +52,23 @@ fn lanes_exchange() {
 
 #[test]
 fn special_registers() {
-    let program = support::kernel(
+    let program = crate::support::kernel(
         ".reg .b32 %r<8>;\n.reg .b64 %d<4>;",
         "ld.param.u64 %d1, [out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\nmov.u32 %r3, %ntid.x;\n\
          mad.lo.s32 %r4, %r2, %r3, %r1;\nmov.u32 %r5, %ctaid.z;\nmov.u32 %r6, %nctaid.z;\n\
-         mul.wide.u32 %d2, %r4, 16;\nadd.s64 %d3, %d1, %d2;\nmov.u32 %r7, %lanemask_lt;\n\
+         mad.lo.s32 %r4, %r5, 48, %r4;\nmul.wide.u32 %d2, %r4, 16;\nadd.s64 %d3, %d1, %d2;\nmov.u32 %r7, %lanemask_lt;\n\
          mad.lo.s32 %r6, %r6, 100, %r5;\nmov.u32 %r5, %warpid;\nmov.u32 %r3, %laneid;\n\
          st.global.v4.u32 [%d3], {%r7, %r6, %r5, %r3};",
     );
     let mut device = Device::new(&program);
-    let output = device.buffer(4 * 48);
+    let output = device.buffer(3 * 4 * 48);
     let params = Params::new().u64(0).u64(output);
     device.launch("k", ptx_emu::LaunchConfig::new([1, 1, 3], [16, 3, 1]), &params).unwrap();
-    let words = device.download(output, 4 * 48);
-    for (thread, words) in words.chunks(4).enumerate() {
-        let lane = thread as u32 % 32;
-        // Blocks run in order, so the last one's numbers stay.
-        assert_eq!(words, [(1 << lane) - 1, 302, thread as u32 / 32, lane], "{thread}");
+    let words = device.download(output, 3 * 4 * 48);
+    for (index, words) in words.chunks(4).enumerate() {
+        let (block, thread) = (index as u32 / 48, index as u32 % 48);
+        let lane = thread % 32;
+        assert_eq!(words, [(1 << lane) - 1, 300 + block, thread / 32, lane], "{block} {thread}");
     }
 }
 
@@ -196,4 +201,15 @@ fn every_instruction_is_found_by_exactly_its_name() {
     assert!(names.contains(&"fma.rn.f32") && !names.contains(&"fma.f32"));
     // A module without kernels is fine.
     Module::load(".version 9.0\n.target sm_80\n.address_size 64\n", &mut Memory::default()).unwrap();
+}
+
+/// All of them, for the list of what is tested.
+pub(crate) fn all() {
+    lanes_exchange();
+    special_registers();
+    memory_accesses();
+    atomics_return_the_old_value_and_leave_the_new();
+    what_only_orders_does_nothing();
+    a_guard_switches_lanes_off();
+    every_instruction_is_found_by_exactly_its_name();
 }

@@ -1,9 +1,7 @@
 //! Matrix instructions against naive products, with the layouts written from the PTX manual's tables.
 
-mod support;
-
+use crate::support::{Device, kernel, noise, unit};
 use ptx_emu::Params;
-use support::{Device, kernel, noise, unit};
 
 const HEADER: &str = ".reg .b32 %r<24>;\n.reg .b64 %d<8>;";
 
@@ -158,63 +156,70 @@ fn one_hot_products_show_each_place() {
     }
 }
 
+/// The bytes of two matrices, row by row, as fragments of a product 32 deep.
+fn fragments_8(a: &[u32], b: &[u32]) -> (Fragment, Fragment) {
+    let place_a = |(row, column): (usize, usize)| a[row * 32 + column] & 0xff;
+    let place_b = |(row, column): (usize, usize)| b[row * 8 + column] & 0xff;
+    (fragment(16, 8, |lane, i| place_a(a_8(lane, i))), fragment(8, 8, |lane, i| place_b(b_8(lane, i))))
+}
+
 #[test]
 fn int8_products() {
-    let (a, b, c) = (noise(512, 6), noise(256, 7), noise(128, 8));
-    let d = multiply(
-        "m16n8k32.row.col.s32.s8.s8.s32",
-        &fragment(16, 8, |lane, i| {
-            let (row, column) = a_8(lane, i);
-            a[row * 32 + column] & 0xff
-        }),
-        &fragment(8, 8, |lane, i| {
-            let (row, column) = b_8(lane, i);
-            b[row * 8 + column] & 0xff
-        }),
-        &fragment(4, 32, |lane, i| {
+    let signed = (|byte| i32::from(byte as i8)) as fn(u32) -> i32;
+    let unsigned = (|byte| i32::from(byte as u8)) as fn(u32) -> i32;
+    let kinds = [("s8", signed), ("u8", unsigned)];
+    for ((a_name, of_a), (b_name, of_b)) in kinds.iter().flat_map(|a| kinds.iter().map(move |b| (a, b))) {
+        let (a, b, c) = (noise(512, 6), noise(256, 7), noise(128, 8));
+        let (a_words, b_words) = fragments_8(&a, &b);
+        let c_words = fragment(4, 32, |lane, i| {
             let (row, column) = c_32(lane, i);
             c[row * 8 + column] >> 8
-        }),
-    );
-    for (lane, words) in d.iter().enumerate() {
-        for (i, &word) in words.iter().enumerate() {
-            let (row, column) = c_32(lane, i);
-            let products = (0..32).map(|k| i32::from(a[row * 32 + k] as i8) * i32::from(b[k * 8 + column] as i8));
-            assert_eq!(word as i32, (c[row * 8 + column] >> 8) as i32 + products.sum::<i32>());
+        });
+        let shape = format!("m16n8k32.row.col.s32.{a_name}.{b_name}.s32");
+        for (lane, words) in multiply(&shape, &a_words, &b_words, &c_words).iter().enumerate() {
+            for (i, &word) in words.iter().enumerate() {
+                let (row, column) = c_32(lane, i);
+                let products = (0..32).map(|k| of_a(a[row * 32 + k]) * of_b(b[k * 8 + column]));
+                assert_eq!(word as i32, (c[row * 8 + column] >> 8) as i32 + products.sum::<i32>(), "{shape}");
+            }
         }
     }
 }
 
+/// Numbers of 8 bits with an exponent of `exponent` bits, by the definition of the format.
+fn small_float(bits: u32, exponent: i32) -> f64 {
+    let fraction = 7 - exponent;
+    let biased = (bits >> fraction & ((1 << exponent) - 1)) as i32;
+    let part = f64::from(bits & ((1 << fraction) - 1)) / f64::from(1 << fraction);
+    let bias = (1 << (exponent - 1)) - 1;
+    let magnitude = if biased == 0 { part * 2f64.powi(1 - bias) } else { (1.0 + part) * 2f64.powi(biased - bias) };
+    if bits >> 7 & 1 == 1 { -magnitude } else { magnitude }
+}
+
 #[test]
-fn e4m3_products() {
-    // Exponents 1 to 14, so normal numbers and no NaN.
-    let take =
-        |count, seed| noise(count, seed).into_iter().map(|x| x & 0x87 | (1 + (x >> 16) % 14) << 3).collect::<Vec<_>>();
-    let value = |bits: u32| {
-        let magnitude = (1.0 + f64::from(bits & 7) / 8.0) * 2f64.powi((bits >> 3 & 15) as i32 - 7);
-        if bits >> 7 == 1 { -magnitude } else { magnitude }
-    };
-    let (a, b) = (take(512, 9), take(256, 10));
-    let zero = fragment(4, 32, |_, _| 0);
-    let d = multiply(
-        "m16n8k32.row.col.f32.e4m3.e4m3.f32",
-        &fragment(16, 8, |lane, i| {
-            let (row, column) = a_8(lane, i);
-            a[row * 32 + column]
-        }),
-        &fragment(8, 8, |lane, i| {
-            let (row, column) = b_8(lane, i);
-            b[row * 8 + column]
-        }),
-        &zero,
-    );
-    let wide = |values: &[u32]| values.iter().map(|&bits| value(bits)).collect::<Vec<_>>();
-    let expected = product(&wide(&a), &wide(&b), &[0.0; 128], 32);
-    for (lane, words) in d.iter().enumerate() {
-        for (i, &word) in words.iter().enumerate() {
-            let (row, column) = c_32(lane, i);
-            let (got, want) = (f64::from(f32::from_bits(word)), expected[row * 8 + column]);
-            assert!((got - want).abs() < 1e-2 + 1e-5 * want.abs(), "{row} {column}: {got}, not {want}");
+fn products_of_8_bit_floats() {
+    let kinds = [("e4m3", 4), ("e5m2", 5)];
+    for ((a_name, a_bits), (b_name, b_bits)) in kinds.iter().flat_map(|a| kinds.iter().map(move |b| (a, b))) {
+        // Subnormal and normal numbers up to 32, no infinity and no NaN.
+        let take = |count, seed, exponent: i32| {
+            let fraction = 7 - exponent;
+            let highest = (1 << (exponent - 1)) + 4;
+            let one = |x: u32| x & 0x80 | ((x >> 16) % highest) << fraction | x & ((1 << fraction) - 1);
+            noise(count, seed).into_iter().map(one).collect::<Vec<_>>()
+        };
+        let (a, b) = (take(512, 9, *a_bits), take(256, 10, *b_bits));
+        let (a_words, b_words) = fragments_8(&a, &b);
+        let shape = format!("m16n8k32.row.col.f32.{a_name}.{b_name}.f32");
+        let d = multiply(&shape, &a_words, &b_words, &fragment(4, 32, |_, _| 0));
+        let wide =
+            |values: &[u32], exponent| values.iter().map(|&bits| small_float(bits, exponent)).collect::<Vec<_>>();
+        let expected = product(&wide(&a, *a_bits), &wide(&b, *b_bits), &[0.0; 128], 32);
+        for (lane, words) in d.iter().enumerate() {
+            for (i, &word) in words.iter().enumerate() {
+                let (row, column) = c_32(lane, i);
+                let (got, want) = (f64::from(f32::from_bits(word)), expected[row * 8 + column]);
+                assert!((got - want).abs() < 1e-2 + 1e-5 * want.abs(), "{shape} {row} {column}: {got}, not {want}");
+            }
         }
     }
 }
@@ -223,7 +228,9 @@ fn e4m3_products() {
 /// neighbours of row `lane / 4`, from column `2 * (lane % 4)` on; with `.trans` the matrix is loaded column by column.
 #[test]
 fn ldmatrix_distributes_rows() {
-    for (count, transposed) in [(1, false), (2, false), (4, false), (1, true), (2, true), (4, true)] {
+    let spaces = ["shared", "shared::cta"];
+    let forms = [1, 2, 4].into_iter().flat_map(|count| [false, true].map(|transposed| (count, transposed)));
+    for ((count, transposed), space) in forms.flat_map(|form| spaces.map(|space| (form, space))) {
         let registers = ["%r11", "%r12", "%r13", "%r14"][..count].join(",");
         let trans = if transposed { ".trans" } else { "" };
         let body = format!(
@@ -233,7 +240,7 @@ fn ldmatrix_distributes_rows() {
              st.shared.u32 [%r5], %r4;\nadd.u32 %r1, %r1, 1;\n.reg .pred %p;\nsetp.lt.u32 %p, %r1, 12;\n@%p bra FILL;\n\
              bar.warp.sync -1;\nmad.lo.u32 %r6, %r0, 48, %base;\n\
              mov.u32 %r11, 0; mov.u32 %r12, 0; mov.u32 %r13, 0; mov.u32 %r14, 0;\n\
-             ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{registers}}}, [%r6];\n\
+             ldmatrix.sync.aligned.m8n8.x{count}{trans}.{space}.b16 {{{registers}}}, [%r6];\n\
              mad.wide.u32 %d2, %r0, 16, %d2;\nst.global.v4.b32 [%d2], {{%r11,%r12,%r13,%r14}};"
         );
         let mut device = Device::new(&kernel(HEADER, &body));
@@ -251,4 +258,14 @@ fn ldmatrix_distributes_rows() {
             }
         }
     }
+}
+
+/// All of them, for the list of what is tested.
+pub(crate) fn all() {
+    bf16_products();
+    f16_products();
+    one_hot_products_show_each_place();
+    int8_products();
+    products_of_8_bit_floats();
+    ldmatrix_distributes_rows();
 }

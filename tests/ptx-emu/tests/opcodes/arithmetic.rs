@@ -1,8 +1,6 @@
 //! One register instruction at a time, with results worked out by hand from the PTX manual.
 
-mod support;
-
-use support::single::{INF, NAN, SUB, cases, f, g, n, n16, n64, run};
+use crate::support::single::{INF, NAN, SUB, cases, f, g, n, n16, n64, run};
 
 #[test]
 fn integer_arithmetic() {
@@ -128,7 +126,11 @@ fn bits() {
         "bfind.u32" "rr": [0x1000] => 12, [0] => n(-1);
         "bfind.s32" "rr": [n(-5)] => 2, [4] => 2, [n(-1)] => n(-1);
         "bfind.u64" "rd": [1 << 40] => 40, [0] => n(-1);
+        "bfind.s64" "rd": [n64(-5)] => 2, [1 << 40] => 40, [n64(-1)] => n(-1);
         "bfind.shiftamt.u32" "rr": [0x1000] => 19, [0] => n(-1);
+        "bfind.shiftamt.s32" "rr": [n(-5)] => 29, [n(-1)] => n(-1);
+        "bfind.shiftamt.u64" "rd": [1 << 40] => 23, [0] => n(-1);
+        "bfind.shiftamt.s64" "rd": [n64(-5)] => 61, [0] => n(-1);
         "bfi.b32" "rrrrr": [0x5, 0xffff_ffff, 4, 8] => 0xffff_f05f, [0x5, 0xff, 32, 8] => 0xff, [0x5, 0xff, 0, 0] => 0xff, [9, 0, 28, 32] => 0x9000_0000;
         "bfi.b64" "dddrr": [0x5, u64::MAX, 40, 8] => 0xffff_05ff_ffff_ffff, [7, 1, 0, 64] => 7;
         "bfe.u32" "rrrr": [0xabcd_1234, 8, 12] => 0xd12, [0xabcd_1234, 28, 12] => 0xa, [0xab, 0, 0] => 0, [0xab, 40, 4] => 0;
@@ -164,6 +166,8 @@ fn moves_packs_and_addresses() {
         "mov.b64 {_, $0}, $1;" "rd": [0x2_0000_0001] => 2;
         "mov.b64 {%h1, %h2, $0, %h3}, $1;" "hd": [0xffff_0003_0002_0001] => 3;
         "cvta.to.global.u64" "dd": [0x7f00_0000_0000] => 0x7f00_0000_0000;
+        "cvta.const.u64" "dd": [0x7f00_0000_0000] => 0x7f00_0000_0000;
+        "cvta.to.const.u64" "dd": [0x7f00_0000_0000] => 0x7f00_0000_0000;
         "cvta.global.u64" "dd": [0x7f00_0000_0000] => 0x7f00_0000_0000;
         "cvta.shared.u64 %d2, $1; cvta.to.shared.u64 $0, %d2;" "dd": [0x1234] => 0x1234;
         "cvta.local.u64 %d2, $1; cvta.to.local.u64 $0, %d2;" "dd": [0x1234] => 0x1234;
@@ -274,6 +278,17 @@ fn single_precision() {
         "add.f32" "rrr": [f(1.5), f(2.25)] => f(3.75), [f(16_777_216.0), f(1.0)] => f(16_777_216.0), [SUB, SUB] => 2 * SUB;
         "add.rn.f32" "rrr": [f(1.5), f(2.25)] => f(3.75);
         "add.ftz.f32" "rrr": [SUB, f(0.0)] => 0, [f(1.0), f(1.0)] => f(2.0);
+        "add.rn.ftz.f32" "rrr": [SUB, f(0.0)] => 0;
+        "sub.rn.ftz.f32" "rrr": [0x0080_0000, 0x0080_0001] => 0x8000_0000;
+        "mul.rn.ftz.f32" "rrr": [SUB, f(4.0)] => 0;
+        "mad.rn.f32" "rrrr": [f(2.0), f(3.0), f(1.0)] => f(7.0);
+        "div.rn.ftz.f32" "rrr": [SUB, f(3.0)] => 0, [f(1.0), f(3.0)] => 0x3eaa_aaab;
+        "div.full.ftz.f32" "rrr": [SUB, f(3.0)] => 0, [f(6.0), f(3.0)] => f(2.0);
+        "min.ftz.f32" "rrr": [SUB, f(1.0)] => 0;
+        "rcp.rn.ftz.f32" "rr": [SUB] => f(INF), [f(3.0)] => 0x3eaa_aaab;
+        "sqrt.rn.ftz.f32" "rr": [SUB] => 0, [f(2.0)] => 0x3fb5_04f3;
+        "sin.approx.ftz.f32" "rr": [SUB] => 0;
+        "cos.approx.ftz.f32" "rr": [SUB] => f(1.0);
         "sub.f32" "rrr": [f(1.5), f(2.25)] => f(-0.75);
         "sub.rn.f32" "rrr": [f(1.5), f(2.25)] => f(-0.75);
         "sub.ftz.f32" "rrr": [0x0080_0000, 0x0080_0001] => 0x8000_0000;
@@ -405,6 +420,8 @@ fn conversions() {
         "cvt.f32.bf16" "rh": [0xc040] => f(-3.0);
         "cvt.f32.f16" "rh": [0x3e00] => f(1.5), [0xfc00] => f(-INF), [1] => f(5.960_464_5e-8);
         "cvt.rn.satfinite.e4m3x2.f32" "hrr": [f(1.0), f(-1e9)] => 0x38fe;
+        "cvt.rn.satfinite.e5m2x2.f32" "hrr": [f(1.0), f(-1e9)] => 0x3cfb, [f(1.125), f(1.375)] => 0x3c3e, [NAN, f(1.5e-5)] => 0x7f01;
+        "cvt.rn.f16x2.e5m2x2" "rh": [0x3cfb] => 0x3c00_fb00;
         "cvt.rn.f16x2.e4m3x2" "rh": [0x38fe] => 0x3c00_df00;
     }
 }
@@ -427,7 +444,49 @@ fn half_precision() {
         "mul.rn.bf16x2" "rrr": [0x4040_4000, 0x4000_4000] => 0x40c0_4080;
         "fma.rn.bf16" "hhhh": [0x4040, 0x4000, 0x3f80] => 0x40e0;
         "fma.rn.bf16x2" "rrrr": [0x4040_4000, 0x4000_4000, 0x3f80_0000] => 0x40e0_4080;
+        "add.bf16x2" "rrr": [0x3f80_4000, 0x4000_4000] => 0x4040_4080;
+        "add.rn.bf16" "hhh": [0x3f80, 0x4000] => 0x4040;
+        "add.rn.f16" "hhh": [0x3c00, 0x3e00] => 0x4100;
+        "add.rn.f16x2" "rrr": [0x3c00_3e00, 0x3e00_3c00] => 0x4100_4100;
+        "sub.bf16" "hhh": [0x3f80, 0x4000] => 0xbf80;
+        "sub.rn.bf16" "hhh": [0x3f80, 0x4000] => 0xbf80;
+        "sub.bf16x2" "rrr": [0x3f80_4000, 0x4000_3f80] => 0xbf80_3f80;
+        "sub.rn.bf16x2" "rrr": [0x3f80_4000, 0x4000_3f80] => 0xbf80_3f80;
+        "sub.rn.f16" "hhh": [0x3c00, 0x3e00] => 0xb800;
+        "sub.rn.f16x2" "rrr": [0x3c00_3e00, 0x3e00_3c00] => 0xb800_3800;
+        "mul.bf16" "hhh": [0x4040, 0x4000] => 0x40c0;
+        "mul.rn.bf16" "hhh": [0x4040, 0x4000] => 0x40c0;
+        "mul.bf16x2" "rrr": [0x4040_4000, 0x4000_4000] => 0x40c0_4080;
+        "mul.rn.f16" "hhh": [0x3e00, 0x3e00] => 0x4080;
+        "mul.rn.f16x2" "rrr": [0x3e00_3c00, 0x3e00_4000] => 0x4080_4000;
+        "max.bf16" "hhh": [0x4040, 0x4000] => 0x4040;
+        "min.bf16" "hhh": [0x4040, 0x4000] => 0x4000;
+        "max.f16x2" "rrr": [0x3c00_3e00, 0x3e00_3c00] => 0x3e00_3e00;
+        "min.f16x2" "rrr": [0x3c00_3e00, 0x3e00_3c00] => 0x3c00_3c00;
+        "neg.f16" "hh": [0x3c00] => 0xbc00;
+        "neg.bf16" "hh": [0x3f80] => 0xbf80;
+        "neg.f16x2" "rr": [0x3c00_be00] => 0xbc00_3e00;
+        "neg.bf16x2" "rr": [0x3f80_bf80] => 0xbf80_3f80;
+        "abs.f16" "hh": [0xbc00] => 0x3c00;
+        "abs.bf16" "hh": [0xbf80] => 0x3f80;
+        "abs.f16x2" "rr": [0x3c00_be00] => 0x3c00_3e00;
+        "abs.bf16x2" "rr": [0xbf80_3f80] => 0x3f80_3f80;
         "max.bf16x2" "rrr": [0x4040_4000, 0x4000_4040] => 0x4040_4040;
         "min.bf16x2" "rrr": [0x4040_4000, 0x4000_4040] => 0x4000_4000;
     }
+}
+
+/// All of them, for the list of what is tested.
+pub(crate) fn all() {
+    integer_arithmetic();
+    bits();
+    moves_packs_and_addresses();
+    predicates();
+    comparisons();
+    float_comparisons_know_nan();
+    single_precision();
+    exponentials_are_accurate();
+    double_precision();
+    conversions();
+    half_precision();
 }
