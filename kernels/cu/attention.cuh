@@ -9,7 +9,7 @@
 //   WINDOW         tokens that a token sees, itself among them; 0 for all
 //   SOFTCAP        1 if scores are capped
 //   SINKS          1 if every query head has a sink, a score without a value
-#include "common.cuh"
+#include "merging.cuh"
 
 enum : int {
   // Query heads that share a key head.
@@ -18,20 +18,12 @@ enum : int {
   CHUNKS = HEAD_DIM / 8,
 };
 
-// What `2^(x - reference)` must use as reference: a row with nothing visible yet has max -inf, and -inf - -inf is NaN.
-DEVICE float finite_reference(float max) { return max == -infinity() ? 0.0f : max; }
-
 // What a product of query and key is multiplied by before `finished_score`.
 DEVICE float score_factor(float scale, float softcap) { return SOFTCAP ? scale / softcap : scale * LOG2_E; }
 
 // The score of such a product, in units of log2.
 DEVICE float finished_score(float product, float softcap) {
   return SOFTCAP ? softcap * LOG2_E * tanh_accurate(product) : product;
-}
-
-// What a head's sink adds to the sum of weights that are relative to 2^max.
-DEVICE float sink_weight(const float *sinks, i32 head, float max) {
-  return SINKS ? exp2_approx(sinks[head] * LOG2_E - max) : 0.0f;
 }
 
 // Where a token's key and value start, relative to the pools.
@@ -42,12 +34,4 @@ DEVICE i64 token_offset(const i32 *pages, i32 token, i64 page_stride, i64 token_
 }
 
 // Where a chunk of a row lies in a tile of heads in shared memory, in elements.
-//
-// The eight rows of an ldmatrix must meet eight different sets of banks. Rows whose chunks are a multiple of eight all
-// start in the same one, multiples of four in two and multiples of two in four of them; so a chunk's place is turned by
-// the row, its pair or its quadruple. Places stay within aligned groups of chunks, hence copies, which take consecutive
-// chunks, meet no bank twice either.
-DEVICE i32 place(i32 row, i32 chunk) {
-  const i32 turn = CHUNKS % 8 == 0 ? row % 8 : CHUNKS % 4 == 0 ? row / 2 % 4 : row / 4 % 2;
-  return (row * CHUNKS + (chunk ^ turn)) * 8;
-}
+DEVICE i32 place(i32 row, i32 chunk) { return chunk_place<CHUNKS>(row, chunk); }

@@ -164,6 +164,19 @@ template <int WARPS> DEVICE float block_sum(float x, float (&partial)[WARPS]) {
   return x;
 }
 
+// ---- tiles in shared memory ----------------------------------------------------------------------------------------
+
+// Where a chunk of eight 16-bit elements lies in a tile whose rows have CHUNKS of them, in elements.
+//
+// The eight rows of an ldmatrix must meet eight different sets of banks. Rows whose chunks are a multiple of eight all
+// start in the same one, multiples of four in two and multiples of two in four of them; so a chunk's place is turned by
+// the row, its pair or its quadruple. Places stay within aligned groups of chunks, hence copies, which take consecutive
+// chunks, meet no bank twice either.
+template <int CHUNKS> DEVICE i32 chunk_place(i32 row, i32 chunk) {
+  const i32 turn = CHUNKS % 8 == 0 ? row % 8 : CHUNKS % 4 == 0 ? row / 2 % 4 : row / 4 % 2;
+  return (row * CHUNKS + (chunk ^ turn)) * 8;
+}
+
 // ---- asynchronous copies into shared memory ------------------------------------------------------------------------
 
 DEVICE u32 shared_address(const void *pointer) { return (u32)__cvta_generic_to_shared(pointer); }

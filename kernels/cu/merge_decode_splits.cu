@@ -1,5 +1,9 @@
 // Joins what the splits of a context have left, in split order.
-#include "attention.cuh"
+//
+// Set by the host beside SINKS:
+//   HEAD_DIM       elements per head
+//   QUERY_HEADS    query heads of the model
+#include "merging.cuh"
 
 // split_output, split_lse   [requests, QUERY_HEADS, splits, HEAD_DIM] and [.., splits]
 // output, lse               as of the attention kernels
@@ -14,15 +18,11 @@ merge_decode_splits(const float *split_output, const float *split_lse, bf16 *out
   const float *parts = split_lse + row * splits;
   float max = -infinity();
   for (i32 split = 0; split < splits; split++) max = fmaxf(max, parts[split]);
-  const float reference = finite_reference(max);
-  float sum = 0.0f, value = 0.0f;
-  for (i32 split = 0; split < splits; split++) {
-    const float weight = exp2_approx((parts[split] - reference) * LOG2_E);
-    sum += weight;
-    value = fmaf(weight, split_output[(row * splits + split) * HEAD_DIM + d], value);
-  }
-  const bool empty = max == -infinity();
-  const float sink = sink_weight(sinks, row % QUERY_HEADS, max * LOG2_E);
-  output[row * HEAD_DIM + d] = to_bf16(empty ? 0.0f : value / (sum + sink));
-  if (d == 0) lse[row] = empty ? -infinity() : max + LN_2 * log2_approx(sum);
+  Merged<1> merged(max);
+  for (i32 split = 0; split < splits; split++)
+    merged.add(parts[split],
+               [&](float(&part)[1]) { part[0] = split_output[(row * splits + split) * HEAD_DIM + d]; });
+  const float denominator = merged.finish(sinks, row % QUERY_HEADS);
+  output[row * HEAD_DIM + d] = to_bf16(merged.value[0]);
+  if (d == 0) lse[row] = denominator;
 }

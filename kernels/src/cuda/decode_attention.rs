@@ -11,6 +11,7 @@ use super::device::CudaDevice;
 use super::error::{CudaError, require, require_size, require_supported};
 use super::kernel::{Grid, push_optional, start};
 use super::kv_pool::{KvLayout, KvShape};
+use super::merge_splits::{MergeSplits, MergeSplitsShape, Splits};
 use super::nvrtc::{KernelSource, Program};
 
 /// The sizes that the kernel is compiled for.
@@ -32,8 +33,6 @@ pub struct DecodeAttentionShape {
 const TENSOR_GROUP: usize = 4;
 /// Query heads that a block of tensor cores takes.
 const ROWS: usize = 16;
-/// The driver's limit on the second and third dimension of a grid.
-const MAX_GRID_YZ: usize = 65_535;
 
 /// How a kernel is launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +108,8 @@ impl DecodeAttentionShape {
 /// What splits leave for the merge.
 #[derive(Debug)]
 pub struct DecodeWorkspace {
-    output: CudaSlice<f32>,
-    lse: CudaSlice<f32>,
+    pub(super) output: CudaSlice<f32>,
+    pub(super) lse: CudaSlice<f32>,
 }
 
 impl DecodeWorkspace {
@@ -122,7 +121,12 @@ impl DecodeWorkspace {
         max_context: usize,
     ) -> Result<Self, CudaError> {
         let rows = shape.workspace_rows(requests, max_context);
-        Ok(Self { output: device.zeros(rows * shape.head_dim)?, lse: device.zeros(rows)? })
+        Self::of_rows(device, rows, shape.head_dim)
+    }
+
+    /// Room for as many rows of parts.
+    pub(super) fn of_rows(device: &CudaDevice, rows: usize, head_dim: usize) -> Result<Self, CudaError> {
+        Ok(Self { output: device.zeros(rows * head_dim)?, lse: device.zeros(rows)? })
     }
 }
 
@@ -168,7 +172,7 @@ pub struct DecodeAttention {
     shape: DecodeAttentionShape,
     rules: AttentionRules,
     attention: CudaFunction,
-    merge: CudaFunction,
+    merge: MergeSplits,
     /// The compiler's messages.
     pub log: String,
 }
@@ -185,8 +189,7 @@ impl DecodeAttention {
     );
 
     /// The source of the kernel that joins the splits of a context.
-    pub const MERGE_SOURCE: KernelSource =
-        KernelSource::embedded("merge_decode_splits.cu", include_str!("../../cu/merge_decode_splits.cu"));
+    pub const MERGE_SOURCE: KernelSource = MergeSplits::SOURCE;
 
     /// The source that a shape is served by.
     #[must_use]
@@ -208,13 +211,14 @@ impl DecodeAttention {
         merge: KernelSource,
     ) -> Result<Self, CudaError> {
         let module = device.load(&Self::program(shape, rules, source)?)?;
-        let merge = device.load(&Self::program(shape, rules, merge)?)?;
+        let merged = MergeSplitsShape { head_dim: shape.head_dim, query_heads: shape.query_heads, sinks: rules.sinks };
+        let merge = MergeSplits::compile_source(device, merged, merge)?;
         Ok(Self {
             shape,
             rules,
             attention: module.function_with_shared("paged_decode_attention", shape.blocks().shared_bytes as u32)?,
-            merge: merge.function("merge_decode_splits")?,
             log: module.log + &merge.log,
+            merge,
         })
     }
 
@@ -290,13 +294,9 @@ impl CudaDevice {
         if splits == 1 {
             return Ok(());
         }
-        let mut launch = self.launch_builder(&kernel.merge);
-        launch.arg(&workspace.output).arg(&workspace.lse).arg(&mut output).arg(&mut lse);
-        push_optional(&mut launch, args.sinks.as_ref());
-        launch.arg(&split_count);
-        let grid = Grid::new([requests * shape.query_heads, 1, 1], shape.head_dim);
-        // SAFETY: as above; the workspace holds what the launch before has written for all rows and splits.
-        unsafe { start(&mut launch, grid, "launching the merge of splits") }
+        let rows = requests * shape.query_heads;
+        let results = (&mut output, &mut lse);
+        self.merge_decode_splits(&kernel.merge, workspace, (rows, splits), results, args.sinks.as_ref())
     }
 
     fn check_decode_args(&self, kernel: &DecodeAttention, args: &DecodeAttentionArgs<'_>) -> Result<(), CudaError> {
@@ -312,20 +312,9 @@ impl CudaDevice {
         let batch = PagedBatch { keys, values, layout, block_table, table_width, slots, context, sinks };
         batch.check(self, shape.heads(), &kernel.rules)?;
 
-        let width = args.table_width;
-        require("max_context", args.max_context, args.max_context.div_ceil(shape.page_size) <= width, || {
-            format!("at most {width} pages of {}", shape.page_size)
-        })?;
-        let splits = shape.splits(args.max_context);
-        require("splits", splits, splits <= MAX_GRID_YZ && fits_i32(splits * shape.split_tokens), || {
-            "at most 65535, covering less than 2^31 tokens".to_owned()
-        })?;
-        let parts = if splits == 1 { 0 } else { rows * splits };
-        let workspace = args.workspace.lse.len();
-        require("rows of the workspace", workspace, workspace >= parts, || format!("at least {parts}"))?;
-        let values = args.workspace.output.len();
-        let needed = parts * shape.head_dim;
-        require("values of the workspace", values, values >= needed, || format!("at least {needed}"))?;
+        let splits = Splits { tokens: shape.split_tokens, count: shape.splits(args.max_context) };
+        let contexts = (args.max_context, shape.page_size, table_width);
+        splits.check(contexts, args.workspace, (rows, shape.head_dim))?;
         require_size("the query's address modulo 16", self.misalignment(&args.query), 0)
     }
 }

@@ -16,6 +16,7 @@ mod decode_attention;
 mod device;
 mod error;
 mod floats;
+mod gated_delta;
 mod gather_rows;
 mod gemm;
 mod gemm_tile;
@@ -25,6 +26,9 @@ mod grouped_gemm;
 mod kernel;
 mod kv_pool;
 mod library;
+mod merge_splits;
+mod merge_states;
+mod mla_decode_attention;
 mod nvrtc;
 mod prefill_attention;
 mod quantised_gemm;
@@ -50,6 +54,9 @@ pub use decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttention
 pub use device::{CudaDevice, CudaOptions};
 pub use error::CudaError;
 pub use floats::{Floats, FloatsMut};
+pub use gated_delta::{
+    GatedDelta, GatedDeltaInputs, GatedDeltaRuns, GatedDeltaShape, GatedDeltaStates, GatedDeltaWorkspace,
+};
 pub use gather_rows::{GatherRows, GatherRowsArgs, GatherRowsShape, RowNumbers};
 pub use gemm::{Gemm, GemmArgs, GemmShape};
 pub use gemm_tile::{GemmTile, GemmTiles, TileRule};
@@ -58,6 +65,9 @@ pub use group_rows::{GroupRows, GroupRowsArgs, GroupRowsShape};
 pub use grouped_gemm::{GatedGemm, GatedGemmShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};
 pub use kernel::{Kernel, KernelCode, KernelShape, SizelessKernel};
 pub use kv_pool::{KvLayout, KvShape};
+pub use merge_splits::{MergeSplits, MergeSplitsShape};
+pub use merge_states::{AttentionState, MergeStates, MergeStatesArgs, MergeStatesShape};
+pub use mla_decode_attention::{MlaDecode, MlaDecodeArgs, MlaDecodeShape};
 pub use nvrtc::{Compiled, Compiler, KernelSource, Program, Target};
 pub use prefill_attention::{PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape};
 pub use quantised_gemm::{BlockFormat, QuantisedGemm, QuantisedGemmArgs, QuantisedGemmShape, QuantisedMatrix};

@@ -26,8 +26,9 @@ impl KernelSource {
 }
 
 /// The headers that sources may include, by the name that they include them by.
-const HEADERS: [(&str, &str); 4] = [
+const HEADERS: [(&str, &str); 5] = [
     ("common.cuh", include_str!("../../cu/common.cuh")),
+    ("merging.cuh", include_str!("../../cu/merging.cuh")),
     ("attention.cuh", include_str!("../../cu/attention.cuh")),
     ("gemm.cuh", include_str!("../../cu/gemm.cuh")),
     ("product.cuh", include_str!("../../cu/product.cuh")),

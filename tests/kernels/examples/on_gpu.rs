@@ -26,6 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for case in cases::attention_with_rules() {
         case.check(&device);
     }
+    for case in cases::mla() {
+        case.check(&device);
+    }
     for case in cases::prefill_with_rules() {
         case.check(&device);
     }
@@ -45,6 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let product = Gemm::compile(&device, GemmTiles::default())?;
     for seed in 0..200 {
         cases::random_attention(seed).check(&device);
+        cases::random_mla(seed).check(&device);
         cases::random_prefill(seed).check(&device);
         cases::random_product(seed).check(&device);
         product_cases::random_dense(&device, &product, seed);

@@ -1,11 +1,11 @@
 //! The problems that the kernels must solve, on whatever device.
 
 use kernels::cuda::check::{
-    Comparison, DecodeProblem, GroupedGemmProblem, Noise, PoolOrder, PrefillProblem, PrefillRequest,
+    Comparison, DecodeProblem, GroupedGemmProblem, MlaDecodeProblem, Noise, PoolOrder, PrefillProblem, PrefillRequest,
 };
 use kernels::cuda::{
     AttentionRules, CudaDevice, DecodeAttention, DecodeAttentionShape, GatedGemm, GatedGemmShape, GroupedGemm,
-    GroupedGemmShape, PrefillAttention, PrefillAttentionShape,
+    GroupedGemmShape, MlaDecode, MlaDecodeShape, PrefillAttention, PrefillAttentionShape,
 };
 
 /// Contexts around the boundaries of pages and splits; an empty one and a padding row among them.
@@ -42,6 +42,17 @@ pub struct AttentionCase {
     pub contexts: Vec<Option<usize>>,
     /// How the pools lie.
     pub order: PoolOrder,
+    /// Decides the inputs.
+    pub seed: u64,
+}
+
+/// A batch for decode attention over compressed keys and values.
+#[derive(Debug, Clone)]
+pub struct MlaCase {
+    /// What the kernel is compiled for.
+    pub shape: MlaDecodeShape,
+    /// One request per entry.
+    pub contexts: Vec<Option<usize>>,
     /// Decides the inputs.
     pub seed: u64,
 }
@@ -86,6 +97,21 @@ impl AttentionCase {
         println!("{self:?}");
         let kernel = DecodeAttention::compile(device, self.shape, self.rules).unwrap();
         let problem = DecodeProblem::random(self.shape, self.rules, &self.contexts, self.order, self.seed);
+        let found = problem.run(device, &kernel).unwrap();
+        assert_solved(&problem.compare(&found), found.guards_intact);
+    }
+}
+
+impl MlaCase {
+    /// Solves the problem on a device and compares; prints the errors.
+    ///
+    /// # Panics
+    ///
+    /// If the result is wrong or the device fails.
+    pub fn check(&self, device: &CudaDevice) {
+        println!("{self:?}");
+        let kernel = MlaDecode::compile(device, self.shape).unwrap();
+        let problem = MlaDecodeProblem::random(self.shape, &self.contexts, self.seed);
         let found = problem.run(device, &kernel).unwrap();
         assert_solved(&problem.compare(&found), found.guards_intact);
     }
@@ -136,7 +162,7 @@ impl ProductCase {
 }
 
 /// Every result must be near enough, and the memory around them as it was.
-fn assert_solved(comparisons: &[Comparison], guards_intact: bool) {
+pub(crate) fn assert_solved(comparisons: &[Comparison], guards_intact: bool) {
     comparisons.iter().for_each(assert_near);
     assert!(guards_intact, "wrote outside its results");
 }
@@ -264,6 +290,47 @@ pub fn random_attention(seed: u64) -> AttentionCase {
     let contexts = (0..=noise.below(5)).map(|_| (noise.below(6) > 0).then(|| noise.below(longest + 1))).collect();
     let order = order(noise.below(2));
     AttentionCase { shape, rules: random_rules(&mut noise), contexts, order, seed }
+}
+
+/// Decode attention over compressed keys and values: rows of the sizes that models have and of others, whose depth is no
+/// multiple of what warps share; heads that fill no block and several; split and not.
+#[must_use]
+pub fn mla() -> Vec<MlaCase> {
+    let few = [Some(33), None, Some(1), Some(0), Some(130)];
+    [
+        ((512, 64, 16, 64), 1024, &CONTEXTS[..]),
+        ((512, 64, 128, 64), 64, &few[..3]),
+        ((512, 64, 20, 1), 40, &few),
+        ((256, 32, 40, 16), 64, &CONTEXTS),
+        ((128, 16, 5, 16), 64, &CONTEXTS),
+        ((128, 48, 16, 2), 1024, &few),
+        ((384, 64, 1, 128), 128, &few),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(index, ((latent_dim, rope_dim, query_heads, page_size), split_tokens, contexts))| MlaCase {
+        shape: MlaDecodeShape { latent_dim, rope_dim, query_heads, page_size, split_tokens },
+        contexts: contexts.to_vec(),
+        seed: 300 + index as u64,
+    })
+    .collect()
+}
+
+/// The same in shapes and batches drawn at random.
+#[must_use]
+pub fn random_mla(seed: u64) -> MlaCase {
+    let mut noise = Noise::new(seed);
+    let mut one_of = |choices: &[usize]| choices[noise.below(choices.len())];
+    let shape = MlaDecodeShape {
+        latent_dim: one_of(&[128, 128, 256, 384, 512]),
+        rope_dim: one_of(&[16, 32, 48, 64]),
+        query_heads: one_of(&[1, 3, 8, 16, 17, 32]),
+        page_size: one_of(&[1, 2, 16, 64]),
+        split_tokens: one_of(&[1, 7, 32, 37, 100, 4096]),
+    };
+    let longest = one_of(&[3, 40, 150]);
+    let contexts = (0..=noise.below(4)).map(|_| (noise.below(6) > 0).then(|| noise.below(longest + 1))).collect();
+    MlaCase { shape, contexts, seed }
 }
 
 /// Prefill attention with heads of `head_dim` elements: page sizes by group sizes, the pools in either order in turn.

@@ -1,17 +1,18 @@
 //! The problems that the operations beside attention and matrix products must solve, on whatever device.
 
 use kernels::cuda::check::{
-    ArgmaxProblem, BiasProblem, CombineProblem, GatherProblem, GroupRoutingProblem, GroupingProblem, NormProblem,
-    PageCopyProblem, PoolOrder, RopeProblem, RoutingProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem,
-    WeightFormat,
+    ArgmaxProblem, BiasProblem, CombineProblem, GatedDeltaProblem, GatedDeltaRun, GatherProblem, GroupRoutingProblem,
+    GroupingProblem, MergeProblem, NormProblem, PageCopyProblem, PoolOrder, RopeProblem, RoutingProblem, SampleProblem,
+    ShapeLogitsProblem, SiluMulProblem, WeightFormat,
 };
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, CombineExperts, CombineExpertsShape, CopyPages, CudaDevice, GatherRows,
-    GatherRowsShape, GroupRows, GroupRowsShape, HeadNorm, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape,
-    RouteExperts, RouteExpertsShape, RouteGroups, RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    AddBias, AddBiasShape, Argmax, CombineExperts, CombineExpertsShape, CopyPages, CudaDevice, GatedDelta,
+    GatedDeltaShape, GatherRows, GatherRowsShape, GroupRows, GroupRowsShape, HeadNorm, MergeStates, MergeStatesShape,
+    RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape, RouteGroups,
+    RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
-use crate::cases::assert_near;
+use crate::cases::{assert_near, assert_solved};
 
 /// Every problem of this file.
 ///
@@ -34,6 +35,9 @@ pub fn all(device: &CudaDevice) {
     combinations(device);
     draws(device);
     shaped_logits(device);
+    merges(device);
+    gated_delta_steps(device);
+    gated_delta_runs(device);
 }
 
 /// Normalises rows of widths that are read eight elements at a time and one at a time, that fit the registers and that
@@ -339,5 +343,97 @@ pub fn shaped_logits(device: &CudaDevice) {
         let (found, guards_intact) = problem.run(device, &kernels).unwrap();
         assert_near(&problem.compare(&found));
         assert!(guards_intact && problem.gaps_are_intact(&found), "wrote outside its results");
+    }
+}
+
+/// Joins parts of attention, among them parts that saw nothing; with and without sinks, dense and not.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn merges(device: &CudaDevice) {
+    for (seed, (head_dim, query_heads, sinks, rows)) in [
+        (128, 8, false, 5),
+        (64, 3, true, 29),
+        (512, 2, false, 7),
+        (8, 1, true, 30),
+        (1024, 1, true, 8),
+        (256, 4, false, 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let shape = MergeStatesShape { head_dim, query_heads, sinks };
+        println!("merge, {shape:?}, {rows} rows, seed {seed}");
+        let problem = MergeProblem::random(shape, rows, seed % 2 * 8, seed as u64);
+        let found = problem.run(device, &MergeStates::compile(device, shape).unwrap()).unwrap();
+        assert_solved(&problem.compare(&found), found.guards_intact);
+    }
+}
+
+/// Steps of the gated delta rule: heads that share keys and that do not, of every size, padding among the requests.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn gated_delta_steps(device: &CudaDevice) {
+    for (seed, ((key_heads, value_heads, key_dim, value_dim, normalise), requests)) in [
+        ((2, 4, 128, 128, true), 5),
+        ((1, 3, 64, 32, true), 7),
+        ((3, 3, 64, 160, false), 2),
+        ((1, 8, 128, 256, false), 1),
+        ((1, 1, 128, 64, true), 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let shape = GatedDeltaShape { key_heads, value_heads, key_dim, value_dim, normalise };
+        println!("gated delta steps, {shape:?}, {requests} requests, seed {seed}");
+        let step = |request| GatedDeltaRun { tokens: 1, continues: (request % 3 != 1).then_some(true) };
+        let steps: Vec<_> = (0..requests).map(step).collect();
+        let problem = GatedDeltaProblem::random(shape, &steps, 0, seed % 2 * 8, seed as u64);
+        let found = problem.run_decode(device, &GatedDelta::compile(device, shape).unwrap()).unwrap();
+        assert_solved(&problem.compare_decode(&found), found.guards_intact);
+    }
+}
+
+/// Runs of the gated delta rule around the boundaries of chunks, with and without a state before, with padding among them
+/// and after them.
+///
+/// # Panics
+///
+/// If a result is wrong or the device fails.
+pub fn gated_delta_runs(device: &CudaDevice) {
+    let run = |(tokens, continues)| GatedDeltaRun { tokens, continues };
+    let many = [
+        (1, Some(true)),
+        (63, Some(false)),
+        (0, Some(true)),
+        (64, Some(true)),
+        (70, None),
+        (65, Some(true)),
+        (130, Some(false)),
+        (0, Some(false)),
+        (16, Some(false)),
+    ]
+    .map(run);
+    let few = [(75, Some(true)), (2, None), (17, Some(false))].map(run);
+    let long = [(300, Some(false))].map(run);
+    for (seed, ((key_heads, value_heads, key_dim, value_dim, normalise), runs, padding)) in [
+        ((1, 2, 128, 128, true), &many[..], 3),
+        ((1, 2, 64, 32, true), &many, 0),
+        ((2, 2, 64, 96, false), &few, 1),
+        ((1, 1, 128, 256, false), &few, 0),
+        ((1, 1, 64, 64, true), &long, 0),
+        ((1, 1, 64, 32, true), &[], 5),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let shape = GatedDeltaShape { key_heads, value_heads, key_dim, value_dim, normalise };
+        println!("gated delta runs, {shape:?}, {runs:?}, {padding} of padding, seed {seed}");
+        let problem = GatedDeltaProblem::random(shape, runs, padding, seed % 2 * 8, seed as u64);
+        let found = problem.run_prefill(device, &GatedDelta::compile(device, shape).unwrap()).unwrap();
+        assert_solved(&problem.compare_prefill(&found), found.guards_intact);
     }
 }

@@ -1,14 +1,15 @@
 //! What attention and matrix products do, counted. In a process of its own, one test at a time: the counters are the emulator's
 //! and show the last kernel of all.
 
-use kernel_tests::mutation::alone;
+use kernel_tests::mutation::{alone, mutate};
 use kernel_tests::{Emulator, device, roofline};
 use kernels::cuda::check::{
-    Bias, DecodeProblem, GemmProblem, PoolOrder, PrefillProblem, PrefillRequest, ProductSize, WeightFormat,
+    Bias, DecodeProblem, GatedDeltaProblem, GatedDeltaRun, GemmProblem, MlaDecodeProblem, PoolOrder, PrefillProblem,
+    PrefillRequest, ProductSize, WeightFormat,
 };
 use kernels::cuda::{
-    AttentionRules, DecodeAttention, DecodeAttentionShape, Gemm, GemmTile, GemmTiles, PrefillAttention,
-    PrefillAttentionShape,
+    AttentionRules, DecodeAttention, DecodeAttentionShape, GatedDelta, GatedDeltaShape, Gemm, GemmTile, GemmTiles,
+    MlaDecode, MlaDecodeShape, PrefillAttention, PrefillAttentionShape,
 };
 
 #[test]
@@ -98,5 +99,54 @@ fn decode_and_the_grouped_product_read_little_more_than_they_must() {
     // Every lane looks up the page of its token, an eighth of what it reads then; a GPU reads a word once for a warp.
     for count in &plain {
         assert!((0.0..=0.15).contains(&count.excess()), "{count:?}");
+    }
+}
+
+/// The same for compressed keys and values, where all query heads of a block share a row and it is the value as well.
+#[test]
+fn decode_over_compressed_keys_reads_a_row_once_and_no_bank_twice() {
+    const CONTEXTS: [usize; 3] = [700, 64, 333];
+    let _alone = alone();
+    let device = device();
+    let emulator = Emulator::open();
+    for (latent_dim, rope_dim) in [(512, 64), (256, 32), (128, 16), (384, 48)] {
+        let shape = MlaDecodeShape { latent_dim, rope_dim, query_heads: 16, page_size: 16, split_tokens: 1024 };
+        let kernel = MlaDecode::compile(&device, shape).unwrap();
+        let problem = MlaDecodeProblem::random(shape, &CONTEXTS.map(Some), 9);
+        problem.run(&device, &kernel).unwrap();
+        assert_eq!(emulator.bank_conflicts(), 0, "{shape:?}");
+        let rows = CONTEXTS.iter().sum::<usize>() + CONTEXTS.len() * shape.query_heads;
+        let (read, least) = (emulator.global_load_bytes(), (rows * (latent_dim + rope_dim) * 2) as u64);
+        println!("rows of {latent_dim} and {rope_dim}: {read} bytes, at least {least}");
+        assert!(read >= least && read * 100 <= least * 105, "{shape:?}: {read} bytes, at least {least}");
+    }
+}
+
+/// Steps read and write every state once. Runs meet no bank twice, in neither of their two kernels.
+#[test]
+fn the_gated_delta_rule_reads_states_once_and_no_bank_twice() {
+    let _alone = alone();
+    let emulator = Emulator::open();
+    for (key_dim, value_dim) in [(128, 128), (64, 96)] {
+        let device = device();
+        let shape = GatedDeltaShape { key_heads: 1, value_heads: 2, key_dim, value_dim, normalise: true };
+        let kernel = GatedDelta::compile(&device, shape).unwrap();
+        let run = |tokens| GatedDeltaRun { tokens, continues: Some(true) };
+        let steps = GatedDeltaProblem::random(shape, &[run(1), run(1), run(1)], 0, 0, 8);
+        steps.run_decode(&device, &kernel).unwrap();
+        // Beside the states, every thread of a block reads its part of a query and a key, two elements of a value, and six
+        // numbers of the head and the request.
+        let threads = 3 * shape.value_heads * value_dim / 32 * 128;
+        let inputs = threads * (key_dim / 32 * 16 + 2 * 2 + 2 * 2 + 3 * 4);
+        assert_eq!(emulator.global_load_bytes(), (3 * shape.state_length() * 4 + inputs) as u64, "{shape:?}");
+        let runs = GatedDeltaProblem::random(shape, &[run(130), run(20)], 0, 0, 9);
+        runs.run_prefill(&device, &kernel).unwrap();
+        assert_eq!(emulator.bank_conflicts(), 0, "the scan, {shape:?}");
+        // The counters are those of the last kernel that did not fail: of the preparation, if the scan does.
+        let failing = mutate(&GatedDelta::SOURCE, "if (first >= end) return;", "output[-1000000000] = 0;");
+        let failing_device = kernel_tests::device();
+        let kernel = GatedDelta::compile_source(&failing_device, shape, failing).unwrap();
+        runs.run_prefill(&failing_device, &kernel).unwrap_err();
+        assert_eq!(emulator.bank_conflicts(), 0, "the preparation, {shape:?}");
     }
 }

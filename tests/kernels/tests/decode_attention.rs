@@ -1,8 +1,8 @@
 //! Decode attention on the emulated device against double precision.
 
 use kernel_tests::{cases, device};
-use kernels::cuda::check::{DecodeProblem, PoolOrder};
-use kernels::cuda::{AttentionRules, DecodeAttention, DecodeAttentionShape};
+use kernels::cuda::check::{DecodeProblem, MlaDecodeProblem, PoolOrder};
+use kernels::cuda::{AttentionRules, DecodeAttention, DecodeAttentionShape, MlaDecode, MlaDecodeShape};
 
 fn check(head_dim: usize) {
     let device = device();
@@ -54,6 +54,22 @@ fn shapes_and_batches_drawn_at_random() {
     }
 }
 
+#[test]
+fn compressed_keys_and_values() {
+    let device = device();
+    for case in cases::mla() {
+        case.check(&device);
+    }
+}
+
+#[test]
+fn compressed_keys_and_values_drawn_at_random() {
+    let device = device();
+    for seed in 0..8 {
+        cases::random_mla(seed).check(&device);
+    }
+}
+
 const SHAPE: DecodeAttentionShape =
     DecodeAttentionShape { head_dim: 128, query_heads: 2, kv_heads: 2, page_size: 16, split_tokens: 64 };
 
@@ -69,6 +85,18 @@ fn a_request_has_the_same_bits_alone_and_in_a_batch() {
     let batched = batch.run(&device, &kernel).unwrap();
     assert_eq!(alone.output, batched.output[..SHAPE.query_heads * SHAPE.head_dim]);
     assert_eq!(alone.lse, batched.lse[..SHAPE.query_heads]);
+}
+
+#[test]
+fn compressed_keys_give_the_same_bits_alone_and_in_a_batch() {
+    let device = device();
+    let shape = MlaDecodeShape { latent_dim: 128, rope_dim: 64, query_heads: 3, page_size: 16, split_tokens: 64 };
+    let kernel = MlaDecode::compile(&device, shape).unwrap();
+    let batch = MlaDecodeProblem::random(shape, &[Some(40), Some(500)], 11);
+    let (alone, batched) = (batch.first_requests(1).run(&device, &kernel), batch.run(&device, &kernel).unwrap());
+    let alone = alone.unwrap();
+    assert_eq!(alone.output, batched.output[..3 * 128]);
+    assert_eq!(alone.lse, batched.lse[..3]);
 }
 
 #[test]

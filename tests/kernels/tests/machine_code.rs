@@ -4,8 +4,9 @@ use kernel_tests::compiler_folder;
 use kernel_tests::product_cases::{DENSE_TILES, FORMATS};
 use kernels::cuda::{
     AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, Compiler, CopyPages,
-    DecodeAttention, DecodeAttentionShape, GatedGemmShape, GatherRows, GatherRowsShape, Gemm, GemmShape, GroupRows,
-    GroupRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, KernelSource, PrefillAttention,
+    DecodeAttention, DecodeAttentionShape, GatedDelta, GatedDeltaShape, GatedGemmShape, GatherRows, GatherRowsShape,
+    Gemm, GemmShape, GroupRows, GroupRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, KernelSource,
+    MergeSplits, MergeSplitsShape, MergeStates, MergeStatesShape, MlaDecode, MlaDecodeShape, PrefillAttention,
     PrefillAttentionShape, Program, QuantisedGemm, QuantisedGemmShape, RmsNorm, RmsNormShape, RopeKvWrite,
     RopeKvWriteShape, RouteExperts, RouteExpertsShape, RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
     Target,
@@ -60,7 +61,17 @@ fn programs() -> Vec<Program> {
         DENSE_TILES.map(|tile| Kernel::program(QuantisedGemmShape { tile, format }, QuantisedGemm::SOURCE).unwrap())
     });
     let products = products.into_iter().chain(gated).chain(quantised);
-    attention.into_iter().chain(prefill).chain(products).chain(dense).chain(operations()).collect()
+    let mla =
+        [(512, 64, 16), (512, 64, 128), (256, 32, 40), (128, 48, 5)].map(|(latent_dim, rope_dim, query_heads)| {
+            let shape = MlaDecodeShape { latent_dim, rope_dim, query_heads, page_size: 64, split_tokens: 1024 };
+            MlaDecode::program(shape, MlaDecode::SOURCE).unwrap()
+        });
+    let merges = [128, 512].map(|head_dim| {
+        let shape = MergeSplitsShape { head_dim, query_heads: 16, sinks: true };
+        MergeSplits::program(shape, MergeSplits::SOURCE).unwrap()
+    });
+    let attention = attention.into_iter().chain(prefill).chain(mla).chain(merges);
+    attention.chain(products).chain(dense).chain(operations()).collect()
 }
 
 /// The operations beside attention and matrix products, in the widths that need most registers.
@@ -91,6 +102,14 @@ fn operations() -> Vec<Program> {
         programs.push(CombineExperts::program(shape, CombineExperts::SOURCE).unwrap());
         programs.push(SiluMul::program(SiluMulShape { width }, SiluMul::SOURCE).unwrap());
         programs.push(AddBias::program(AddBiasShape { width }, AddBias::SOURCE).unwrap());
+    }
+    for (key_dim, value_dim, normalise) in [(128, 128, true), (64, 160, false)] {
+        let shape = GatedDeltaShape { key_heads: 16, value_heads: 32, key_dim, value_dim, normalise };
+        programs.push(GatedDelta::program(shape, GatedDelta::SOURCE).unwrap());
+    }
+    for sinks in [false, true] {
+        let shape = MergeStatesShape { head_dim: 128, query_heads: 32, sinks };
+        programs.push(MergeStates::program(shape, MergeStates::SOURCE).unwrap());
     }
     for norm in [HeadNorm::None, HeadNorm::PerHead, HeadNorm::AllHeads] {
         for head_dim in [64, 128, 512] {

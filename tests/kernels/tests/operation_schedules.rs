@@ -3,11 +3,12 @@
 
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{
-    GroupingProblem, NormProblem, PoolOrder, RopeProblem, RoutingProblem, SampleProblem, WeightFormat,
+    GatedDeltaProblem, GatedDeltaRun, GroupingProblem, NormProblem, PoolOrder, RopeProblem, RoutingProblem,
+    SampleProblem, WeightFormat,
 };
 use kernels::cuda::{
-    GroupRows, GroupRowsShape, HeadNorm, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts,
-    RouteExpertsShape, Sample,
+    GatedDelta, GatedDeltaShape, GroupRows, GroupRowsShape, HeadNorm, RmsNorm, RmsNormShape, RopeKvWrite,
+    RopeKvWriteShape, RouteExperts, RouteExpertsShape, Sample,
 };
 
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
@@ -43,6 +44,12 @@ fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
     let draw_kernel = Sample::compile(&device).unwrap();
     let expected_draws = draws.run(&device, &draw_kernel).unwrap();
 
+    let shape = GatedDeltaShape { key_heads: 1, value_heads: 2, key_dim: 64, value_dim: 32, normalise: true };
+    let run = |tokens| GatedDeltaRun { tokens, continues: Some(tokens > 1) };
+    let runs = GatedDeltaProblem::random(shape, &[run(130), run(1), run(20)], 1, 0, 56);
+    let delta_kernel = GatedDelta::compile(&device, shape).unwrap();
+    let expected_runs = runs.run_prefill(&device, &delta_kernel).unwrap();
+
     for seed in SEEDS {
         println!("schedule seed {seed}");
         emulator.set_schedule(seed);
@@ -57,6 +64,10 @@ fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
         assert_eq!(found.weights, expected_routing.weights, "schedule seed {seed}");
         let found = grouping.run(&device, &grouping_kernel).unwrap();
         assert_eq!(found, expected_grouping, "schedule seed {seed}");
+        let found = runs.run_prefill(&device, &delta_kernel).unwrap();
+        assert_eq!(found.output, expected_runs.output, "schedule seed {seed}");
+        let bits = |states: &[f64]| states.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&found.states), bits(&expected_runs.states), "schedule seed {seed}");
         let found = draws.run(&device, &draw_kernel).unwrap();
         assert_eq!(found, expected_draws, "schedule seed {seed}");
     }

@@ -5,12 +5,12 @@ use kernel_tests::mutation::alone;
 use kernel_tests::product_cases::{DENSE_TILES, FORMATS};
 use kernel_tests::{Emulator, device};
 use kernels::cuda::check::{
-    Bias, Comparison, DecodeProblem, GemmProblem, GroupedGemmProblem, PoolOrder, PrefillProblem, PrefillRequest,
-    ProductSize, QuantisedGemmProblem, WeightFormat,
+    Bias, Comparison, DecodeProblem, GemmProblem, GroupedGemmProblem, MlaDecodeProblem, PoolOrder, PrefillProblem,
+    PrefillRequest, ProductSize, QuantisedGemmProblem, WeightFormat,
 };
 use kernels::cuda::{
-    AttentionRules, DecodeAttention, DecodeAttentionShape, Gemm, GemmTiles, GroupedGemm, GroupedGemmShape,
-    PrefillAttention, PrefillAttentionShape, QuantisedGemm,
+    AttentionRules, DecodeAttention, DecodeAttentionShape, Gemm, GemmTiles, GroupedGemm, GroupedGemmShape, MlaDecode,
+    MlaDecodeShape, PrefillAttention, PrefillAttentionShape, QuantisedGemm,
 };
 
 const SEEDS: [u64; 6] = [1, 2, 3, 40, 500, 6000];
@@ -37,6 +37,11 @@ fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
     let product = GroupedGemmProblem::random(shape, &[65, 0, 9], 0, 22).unwrap();
     let product_kernel = GroupedGemm::compile(&device, shape).unwrap();
 
+    let shape = MlaDecodeShape { latent_dim: 128, rope_dim: 32, query_heads: 18, page_size: 16, split_tokens: 100 };
+    let mla = MlaDecodeProblem::random(shape, &contexts, 24);
+    let mla_kernel = MlaDecode::compile(&device, shape).unwrap();
+
+    let expected_mla = mla.run(&device, &mla_kernel).unwrap();
     let expected_attention = attention.run(&device, &attention_kernel).unwrap();
     let expected_prefill = prefill.run(&device, &prefill_kernel).unwrap();
     assert!(prefill.compare(&expected_prefill).iter().all(Comparison::holds));
@@ -53,6 +58,9 @@ fn results_do_not_depend_on_the_order_of_warps_nor_on_when_work_is_done() {
         let found = prefill.run(&device, &prefill_kernel).unwrap();
         assert_eq!(found.output, expected_prefill.output, "schedule seed {seed}");
         assert_eq!(found.lse, expected_prefill.lse, "schedule seed {seed}");
+        let found = mla.run(&device, &mla_kernel).unwrap();
+        assert_eq!(found.output, expected_mla.output, "schedule seed {seed}");
+        assert_eq!(found.lse, expected_mla.lse, "schedule seed {seed}");
         let found = product.run(&device, &product_kernel).unwrap();
         assert_eq!(found.output, expected_product.output, "schedule seed {seed}");
     }

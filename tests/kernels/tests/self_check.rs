@@ -22,6 +22,14 @@ fn right_kernels_pass_and_the_report_says_so() {
         "decode attention, lse",
         "prefill attention, output",
         "prefill attention, lse",
+        "compressed attention, output",
+        "compressed attention, lse",
+        "merge of attention, output",
+        "merge of attention, lse",
+        "gated delta step, output",
+        "gated delta step, states",
+        "gated delta runs, output",
+        "gated delta runs, states",
         "grouped matrix product",
     ];
     assert_eq!(whats, expected);

@@ -7,7 +7,7 @@ use crate::cuda::attention_rules::AttentionRules;
 /// A solution.
 #[derive(Debug, Clone)]
 pub struct AttentionResult {
-    /// `[tokens, query_heads, head_dim]`.
+    /// `[tokens, query_heads, elements of a value]`.
     pub output: Vec<f64>,
     /// `[tokens, query_heads]`.
     pub lse: Vec<f64>,
@@ -53,16 +53,18 @@ impl AttentionResult {
         }
     }
 
-    /// Appends the attention of a query over some keys and their values. Without any it is zeros, and minus infinity.
+    /// Appends the attention of a query over some keys and their values, which have `width` elements. Without any it is
+    /// zeros, and minus infinity.
     pub(super) fn attend(
         &mut self,
         precision: Precision,
         scoring: Scoring,
         query: &[u16],
+        width: usize,
         (keys, values): &(Vec<&[u16]>, Vec<&[u16]>),
     ) {
         if keys.is_empty() {
-            self.output.resize(self.output.len() + query.len(), 0.0);
+            self.output.resize(self.output.len() + width, 0.0);
             self.lse.push(f64::NEG_INFINITY);
             return;
         }
@@ -95,7 +97,7 @@ fn exactly(scoring: Scoring, query: &[u16], keys: &[&[u16]], values: &[&[u16]]) 
     let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
     let sum: f64 = weights.iter().sum();
     let with_sink = sum + scoring.sink.map_or(0.0, |sink| (f64::from(sink) - max).exp());
-    let mut output = vec![0.0; query.len()];
+    let mut output = vec![0.0; values[0].len()];
     for (weight, value) in weights.iter().zip(values) {
         for (output, &value) in output.iter_mut().zip(*value) {
             *output += weight * wide(value) / with_sink;
@@ -115,7 +117,7 @@ fn plainly(scoring: Scoring, query: &[u16], keys: &[&[u16]], values: &[&[u16]]) 
     let weights: Vec<f32> = scores.iter().map(|score| (score - max).exp()).collect();
     let sum: f32 = weights.iter().sum();
     let with_sink = sum + scoring.sink.map_or(0.0, |sink| (sink - max).exp());
-    let mut output = vec![0.0_f32; query.len()];
+    let mut output = vec![0.0_f32; values[0].len()];
     for (&weight, value) in weights.iter().zip(values) {
         let weight = from_bf16(to_bf16(weight));
         for (output, &value) in output.iter_mut().zip(*value) {

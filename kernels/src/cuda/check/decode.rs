@@ -58,6 +58,29 @@ impl DecodeProblem {
         self
     }
 
+    /// The same queries over the first `pages` pages of every context, and over what comes after them. Every token is seen
+    /// by one of both.
+    #[must_use]
+    pub fn parts(&self, pages: usize) -> [Self; 2] {
+        let mut parts = [self.clone(), self.clone()];
+        parts[0].contexts.keep_pages(pages);
+        parts[1].contexts.drop_pages(pages);
+        parts
+    }
+
+    /// The same problem with other rules, which are those of the kernel that is to solve it.
+    #[must_use]
+    pub fn with_rules(mut self, rules: AttentionRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The sinks of the query heads.
+    #[must_use]
+    pub fn sinks(&self) -> &[f32] {
+        &self.sinks
+    }
+
     /// The solution in double precision.
     #[must_use]
     pub fn reference(&self) -> AttentionResult {
@@ -79,7 +102,7 @@ impl DecodeProblem {
             let length = self.contexts.length(request);
             let visible = self.contexts.heads(request, kv_head, self.rules.first_visible(length)..length);
             let scoring = Scoring::new(self.scale, &self.rules, self.sinks[head]);
-            result.attend(precision, scoring, query, &visible);
+            result.attend(precision, scoring, query, shape.head_dim, &visible);
         }
         result
     }

@@ -6,9 +6,12 @@ mod attention;
 mod decode;
 mod elementwise;
 mod experts;
+mod gated_delta;
 mod gather;
 mod gemm;
 mod guarded;
+mod merging;
+mod mla;
 mod noise;
 mod norm;
 mod pages;
@@ -27,7 +30,10 @@ use super::attention_rules::AttentionRules;
 use super::decode_attention::{DecodeAttention, DecodeAttentionShape};
 use super::device::{CudaDevice, CudaOptions};
 use super::error::CudaError;
+use super::gated_delta::{GatedDelta, GatedDeltaShape};
 use super::grouped_gemm::{GroupedGemm, GroupedGemmShape};
+use super::merge_states::{MergeStates, MergeStatesShape};
+use super::mla_decode_attention::{MlaDecode, MlaDecodeShape};
 use super::prefill_attention::{PrefillAttention, PrefillAttentionShape};
 
 pub use acceptance::{Accuracy, Comparison, compare};
@@ -36,8 +42,11 @@ pub use attention::AttentionResult;
 pub use decode::DecodeProblem;
 pub use elementwise::{BiasProblem, SiluMulProblem};
 pub use experts::{GroupedGemmProblem, GroupedGemmResult};
+pub use gated_delta::{GatedDeltaProblem, GatedDeltaResult, GatedDeltaRun};
 pub use gather::GatherProblem;
 pub use gemm::{Bias, GemmProblem, GemmResult, ProductSize};
+pub use merging::MergeProblem;
+pub use mla::MlaDecodeProblem;
 pub use noise::Noise;
 pub use norm::{NormProblem, NormResult, WeightFormat};
 pub use pages::PageCopyProblem;
@@ -116,6 +125,9 @@ pub fn self_check(options: &CudaOptions, shapes: &CheckShapes) -> Result<Report,
     let device = CudaDevice::open(options)?;
     let mut measurements = check_decode(&device, shapes)?;
     measurements.extend(check_prefill(&device, shapes)?);
+    measurements.extend(check_compressed(&device, shapes)?);
+    measurements.extend(check_merge(&device, shapes)?);
+    measurements.extend(check_gated_delta(&device, shapes.seed)?);
     measurements.push(check_experts(&device, shapes)?);
     Ok(Report { device: device.name()?, measurements })
 }
@@ -135,14 +147,56 @@ fn check_decode(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measure
     ];
     let problem = DecodeProblem::random(shape, rules, &contexts, PoolOrder::TokenMajor, shapes.seed);
     let found = problem.run(device, &kernel)?;
-    let [output, lse] = problem.compare(&found);
-    Ok(vec![
-        Measurement { what: "decode attention, output", comparison: output, guards_intact: found.guards_intact },
-        Measurement { what: "decode attention, lse", comparison: lse, guards_intact: found.guards_intact },
-    ])
+    let whats = ["decode attention, output", "decode attention, lse"];
+    Ok(of_two(whats, problem.compare(&found), found.guards_intact))
 }
 
-fn check_prefill(device: &CudaDevice, shapes: &CheckShapes) -> Result<[Measurement; 2], CudaError> {
+/// The measurements of two results of one kernel.
+fn of_two(whats: [&'static str; 2], comparisons: [Comparison; 2], guards_intact: bool) -> Vec<Measurement> {
+    let pairs = whats.into_iter().zip(comparisons);
+    pairs.map(|(what, comparison)| Measurement { what, comparison, guards_intact }).collect()
+}
+
+/// The sizes of known models, since settings have none for it.
+fn check_compressed(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measurement>, CudaError> {
+    let DecodeAttentionShape { page_size, split_tokens, .. } = shapes.attention;
+    let shape = MlaDecodeShape { latent_dim: 512, rope_dim: 64, query_heads: 16, page_size, split_tokens };
+    let kernel = MlaDecode::compile(device, shape)?;
+    let longest = (split_tokens + 1).min(LONGEST_CONTEXT / 2);
+    let problem = MlaDecodeProblem::random(shape, &[Some(0), Some(1), None, Some(longest)], shapes.seed);
+    let found = problem.run(device, &kernel)?;
+    let whats = ["compressed attention, output", "compressed attention, lse"];
+    Ok(of_two(whats, problem.compare(&found), found.guards_intact))
+}
+
+/// The head sizes of known models, since settings have none for it, and few heads.
+fn check_gated_delta(device: &CudaDevice, seed: u64) -> Result<Vec<Measurement>, CudaError> {
+    let shape = GatedDeltaShape { key_heads: 1, value_heads: 2, key_dim: 128, value_dim: 128, normalise: true };
+    let kernel = GatedDelta::compile(device, shape)?;
+    let run = |tokens, continues| GatedDeltaRun { tokens, continues };
+    let steps = [run(1, Some(true)), run(1, None), run(1, Some(true))];
+    let problem = GatedDeltaProblem::random(shape, &steps, 0, 0, seed);
+    let found = problem.run_decode(device, &kernel)?;
+    let whats = ["gated delta step, output", "gated delta step, states"];
+    let mut measurements = of_two(whats, problem.compare_decode(&found), found.guards_intact);
+    let runs = [run(65, Some(false)), run(0, Some(true)), run(3, None), run(70, Some(true))];
+    let problem = GatedDeltaProblem::random(shape, &runs, 1, 0, seed);
+    let found = problem.run_prefill(device, &kernel)?;
+    let whats = ["gated delta runs, output", "gated delta runs, states"];
+    measurements.extend(of_two(whats, problem.compare_prefill(&found), found.guards_intact));
+    Ok(measurements)
+}
+
+fn check_merge(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measurement>, CudaError> {
+    let DecodeAttentionShape { head_dim, query_heads, .. } = shapes.attention;
+    let shape = MergeStatesShape { head_dim, query_heads, sinks: false };
+    let kernel = MergeStates::compile(device, shape)?;
+    let problem = MergeProblem::random(shape, 20, 0, shapes.seed);
+    let found = problem.run(device, &kernel)?;
+    Ok(of_two(["merge of attention, output", "merge of attention, lse"], problem.compare(&found), found.guards_intact))
+}
+
+fn check_prefill(device: &CudaDevice, shapes: &CheckShapes) -> Result<Vec<Measurement>, CudaError> {
     let DecodeAttentionShape { head_dim, query_heads, kv_heads, page_size, .. } = shapes.attention;
     let rules = AttentionRules::default();
     let shape = PrefillAttentionShape { head_dim, query_heads, kv_heads, page_size };
@@ -152,11 +206,8 @@ fn check_prefill(device: &CudaDevice, shapes: &CheckShapes) -> Result<[Measureme
     let requests = requests.map(|(tokens, context)| PrefillRequest { tokens, context });
     let problem = PrefillProblem::random(shape, rules, &requests, 1, PoolOrder::TokenMajor, shapes.seed);
     let found = problem.run(device, &kernel)?;
-    let [output, lse] = problem.compare(&found);
-    Ok([
-        Measurement { what: "prefill attention, output", comparison: output, guards_intact: found.guards_intact },
-        Measurement { what: "prefill attention, lse", comparison: lse, guards_intact: found.guards_intact },
-    ])
+    let whats = ["prefill attention, output", "prefill attention, lse"];
+    Ok(of_two(whats, problem.compare(&found), found.guards_intact))
 }
 
 fn check_experts(device: &CudaDevice, shapes: &CheckShapes) -> Result<Measurement, CudaError> {

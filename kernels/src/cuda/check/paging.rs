@@ -172,6 +172,22 @@ impl PagedContexts {
         self.context = vec![self.context[request]];
     }
 
+    /// Ends every context after its first `pages` pages.
+    pub(super) fn keep_pages(&mut self, pages: usize) {
+        let end = (pages * self.shape.page_size) as i32;
+        self.context.iter_mut().filter(|length| **length != NO_CONTEXT).for_each(|length| *length = end.min(*length));
+    }
+
+    /// Begins every context after its first `pages` pages.
+    pub(super) fn drop_pages(&mut self, pages: usize) {
+        let end = (pages * self.shape.page_size) as i32;
+        let shorter = |length: &mut i32| *length = (*length - end).max(0);
+        self.context.iter_mut().filter(|length| **length != NO_CONTEXT).for_each(shorter);
+        self.block_table =
+            self.block_table.chunks_exact(self.table_width).flat_map(|row| row[pages..].to_vec()).collect();
+        self.table_width -= pages;
+    }
+
     /// Copies everything to a device.
     pub(super) fn upload(&self, device: &CudaDevice) -> Result<UploadedContexts, CudaError> {
         Ok(UploadedContexts {

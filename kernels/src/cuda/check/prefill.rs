@@ -167,7 +167,8 @@ impl PrefillProblem {
                     self.contexts.heads(request, kv_head, (0..length).filter(seen))
                 });
                 let scoring = Scoring::new(self.scale, &self.rules, self.sinks[head]);
-                result.attend(precision, scoring, &queries[head * shape.head_dim..][..shape.head_dim], &visible);
+                let query = &queries[head * shape.head_dim..][..shape.head_dim];
+                result.attend(precision, scoring, query, shape.head_dim, &visible);
             }
         }
         result

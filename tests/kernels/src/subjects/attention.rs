@@ -1,9 +1,12 @@
 //! Attention of prompts and of single tokens.
 
-use kernels::cuda::check::{AttentionResult, Comparison, DecodeProblem, PoolOrder, PrefillProblem, PrefillRequest};
+use kernels::cuda::check::{
+    AttentionResult, Comparison, DecodeProblem, MergeProblem, MlaDecodeProblem, PoolOrder, PrefillProblem,
+    PrefillRequest,
+};
 use kernels::cuda::{
-    AttentionRules, CudaDevice, CudaError, DecodeAttention, DecodeAttentionShape, KernelSource, PrefillAttention,
-    PrefillAttentionShape,
+    AttentionRules, CudaDevice, CudaError, DecodeAttention, DecodeAttentionShape, KernelSource, MergeStates,
+    MergeStatesShape, MlaDecode, MlaDecodeShape, PrefillAttention, PrefillAttentionShape,
 };
 
 use super::{Problem, Subject};
@@ -54,6 +57,11 @@ pub(super) fn subjects() -> Vec<Subject> {
                 tensor("heads of 80", decode_shape(80, 2, 4, 64), all(60), &CONTEXTS),
                 tensor("wide heads", decode_shape(256, 8, 16, 64), NONE, &CONTEXTS),
             ],
+        },
+        Subject { file: "merge_states.cu", problems: vec![merge("no sinks", 64, false), merge("sinks", 48, true)] },
+        Subject {
+            file: "mla_decode_attention.cu",
+            problems: vec![mla("uneven depth", 128, 48, 18), mla("even depth", 256, 64, 16)],
         },
         Subject {
             file: "paged_prefill_attention.cu",
@@ -112,6 +120,36 @@ fn decode(
             let found = problem.run(device, &kernel)?;
             if !is_right(&found, problem.compare(&found)) {
                 return Ok(false);
+            }
+        }
+        Ok(true)
+    })
+}
+
+fn merge(name: &'static str, head_dim: usize, sinks: bool) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = MergeStatesShape { head_dim, query_heads: 5, sinks };
+        let kernel = MergeStates::compile_source(device, shape, source)?;
+        let problem = MergeProblem::random(shape, 9, 8, 53);
+        let found = problem.run(device, &kernel)?;
+        Ok(is_right(&found, problem.compare(&found)))
+    })
+}
+
+/// Split and merged, and not; several steps, full and not.
+fn mla(name: &'static str, latent_dim: usize, rope_dim: usize, query_heads: usize) -> Problem {
+    Problem::new(name, move |device, source| {
+        let shape = MlaDecodeShape { latent_dim, rope_dim, query_heads, page_size: 16, split_tokens: 100 };
+        let kernel = MlaDecode::compile_source(device, shape, source)?;
+        let batches: [&[Option<usize>]; 2] =
+            [&[Some(250), Some(64), None, Some(0)], &[Some(1), None, Some(0), Some(90)]];
+        for contexts in batches {
+            let problem = MlaDecodeProblem::random(shape, contexts, 34);
+            for problem in [problem.clone().spread(300.0), problem] {
+                let found = problem.run(device, &kernel)?;
+                if !is_right(&found, problem.compare(&found)) {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)

@@ -1,12 +1,12 @@
 //! What there is beside attention and experts.
 
 use kernels::cuda::check::{
-    ArgmaxProblem, BiasProblem, Comparison, GatherProblem, NormProblem, PageCopyProblem, PoolOrder, RopeProblem,
-    SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
+    ArgmaxProblem, BiasProblem, Comparison, GatedDeltaProblem, GatedDeltaRun, GatherProblem, NormProblem,
+    PageCopyProblem, PoolOrder, RopeProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
 };
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, CopyPages, GatherRows, GatherRowsShape, HeadNorm, RmsNorm, RmsNormShape,
-    RopeKvWrite, RopeKvWriteShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    AddBias, AddBiasShape, Argmax, CopyPages, GatedDelta, GatedDeltaShape, GatherRows, GatherRowsShape, HeadNorm,
+    RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
 use super::{Problem, Subject};
@@ -48,6 +48,13 @@ pub(super) fn subjects() -> Vec<Subject> {
                 rope("no normalisation", 64, HeadNorm::None, PoolOrder::TokenMajor),
                 rope("heads normalised", 80, HeadNorm::PerHead, PoolOrder::HeadMajor),
                 rope("all heads normalised", 192, HeadNorm::AllHeads, PoolOrder::HeadMajor),
+            ],
+        },
+        Subject {
+            file: "gated_delta.cu",
+            problems: vec![
+                gated_delta("heads that share keys", (2, 4, 64, 32), true),
+                gated_delta("long keys", (1, 1, 128, 64), false),
             ],
         },
         Subject { file: "argmax.cu", problems: vec![argmax("small", 111, 9), argmax("large", 1536, 1)] },
@@ -112,6 +119,34 @@ fn rope(name: &'static str, head_dim: usize, norm: HeadNorm, order: PoolOrder) -
         let problem = RopeProblem::random(shape, &positions, (order, WeightFormat::Bf16), Some(0.75), 43);
         let found = problem.run(device, &kernel)?;
         Ok(problem.compare(&found).iter().all(Comparison::holds) && found.guards_intact)
+    })
+}
+
+/// Steps, and runs around the boundaries of chunks, with and without a state before, with padding among them and after.
+fn gated_delta(name: &'static str, size: (usize, usize, usize, usize), normalise: bool) -> Problem {
+    let (key_heads, value_heads, key_dim, value_dim) = size;
+    let shape = GatedDeltaShape { key_heads, value_heads, key_dim, value_dim, normalise };
+    Problem::new(name, move |device, source| {
+        let kernel = GatedDelta::compile_source(device, shape, source)?;
+        let run = |(tokens, continues)| GatedDeltaRun { tokens, continues };
+        let steps = [(1, Some(true)), (1, None), (1, Some(true))].map(run);
+        let steps = GatedDeltaProblem::random(shape, &steps, 0, 8, 55);
+        let found = steps.run_decode(device, &kernel)?;
+        if !found.guards_intact || !steps.compare_decode(&found).iter().all(Comparison::holds) {
+            return Ok(false);
+        }
+        let runs = [(70, Some(true)), (0, Some(false)), (5, None), (140, Some(false)), (3, Some(true))].map(run);
+        let runs = GatedDeltaProblem::random(shape, &runs, 2, 8, 56);
+        let found = runs.run_prefill(device, &kernel)?;
+        if !found.guards_intact || !runs.compare_prefill(&found).iter().all(Comparison::holds) {
+            return Ok(false);
+        }
+        for starts in [[0, 70, 70, 75, 230, 400], [-7, 70, 70, 75, 215, 218], [0, 70, i32::MAX, 220, 220, 220]] {
+            if !runs.clone().with_starts(&starts).run_prefill(device, &kernel)?.guards_intact {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     })
 }
 

@@ -3,7 +3,9 @@
 mod argmax;
 mod elementwise;
 mod experts;
+mod gated_delta;
 mod gather;
+mod merging;
 mod norm;
 mod pages;
 mod rope;
