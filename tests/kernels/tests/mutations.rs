@@ -15,7 +15,7 @@ use kernels::cuda::check::GroupedGemmProblem;
 use kernels::cuda::{CudaError, GroupedGemm, GroupedGemmShape, KernelSource};
 
 /// Of the mutants of a kind in a file, the first is tried here, and then one in so many.
-const SAMPLE: usize = 40;
+const SAMPLE: usize = 80;
 
 #[test]
 fn every_kernel_has_problems() {

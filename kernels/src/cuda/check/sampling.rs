@@ -46,10 +46,10 @@ impl SampleProblem {
             match index % 11 {
                 1 | 10 => change(row, f32::round),
                 0 if index > 0 => row[place] = f32::MAX,
-                2 | 8 => row.fill(0.25),
+                2 | 8 => row.fill(if index % 2 == 0 { 0.25 } else { -0.25 }),
                 3 => {
                     row.fill(f32::NEG_INFINITY);
-                    row[place] = if index % 2 == 0 { f32::MIN } else { 1.0 };
+                    if index % 2 == 0 { row[place] = f32::MIN } else { row[vocabulary - 1] = 1.0 }
                 }
                 4 => row.fill(f32::NEG_INFINITY),
                 // Of either sign.
@@ -75,9 +75,10 @@ impl SampleProblem {
             // Where all are equal, a cut has to leave the first ones, or the first is the likeliest. And every cut has to be
             // felt: at a high temperature what is beyond it would be drawn.
             .map(|(index, settings)| match index % 11 {
-                2 => Settings { temperature: 1.0, top_k: 3, top_p: 0.5, min_p: 0.0, ..settings },
+                1 => Settings { temperature: 30.0, top_k: (most - 1).max(1), top_p: 1.0, min_p: 0.0, ..settings },
+                2 => Settings { temperature: 1.0, top_k: 3, top_p: 0.6, min_p: 0.0, ..settings },
                 8 => Settings { temperature: 0.0, ..settings },
-                9 => Settings { temperature: 30.0, top_k: (most / 25).max(1), top_p: 1.0, min_p: 0.0, ..settings },
+                9 => Settings { temperature: 30.0, top_k: (most / 25).max(1), top_p: 0.9, min_p: 0.0, ..settings },
                 10 => Settings { temperature: 30.0, top_k: 50, top_p: 1.0, min_p: 0.0, ..settings },
                 _ => settings,
             })

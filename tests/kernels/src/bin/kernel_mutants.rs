@@ -1,7 +1,7 @@
 //! Every mutant of every kernel: what becomes of it, counted.
 //!
-//! `cargo run -p kernel-tests --bin kernel_mutants [files of kernels/cu] [kinds of mutants]`. It fails if a mutant is not noticed that
-//! `harmless.txt` does not list, or one is noticed that it lists.
+//! `cargo run -p kernel-tests --bin kernel_mutants [files of kernels/cu] [kinds of mutants] [parts of broken lines]`.
+//! It fails if a mutant is not noticed that `harmless.txt` does not list, or one is noticed that it lists.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -64,15 +64,21 @@ fn main() -> ExitCode {
     let harmless = Harmless::read();
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| wanted.contains(&kind.to_string())).collect();
-    let named = |file: &&str| wanted.len() == kinds.len() || wanted.iter().any(|name| name == file);
-    let files = sources.files().filter(named);
+    let (named, texts): (Vec<String>, Vec<String>) = wanted
+        .into_iter()
+        .filter(|word| kinds.iter().all(|kind| kind.to_string() != *word))
+        .partition(|word| sources.files().any(|file| file == word));
+    let files = sources.files().filter(|file| named.is_empty() || named.iter().any(|name| name == file));
+    let wanted = |mutant: &Mutant| {
+        (kinds.is_empty() || kinds.contains(&mutant.kind))
+            && (texts.is_empty() || texts.iter().any(|text| mutant.after.contains(text)))
+    };
     let mut trial = Trial::new(&sources);
     let (mut rows, mut total, mut wrong_entries) = (Vec::new(), Counts::default(), 0);
     for file in files {
         let start = Instant::now();
         let mut counts = Counts::default();
-        let wanted = |mutant: &Mutant| kinds.is_empty() || kinds.contains(&mutant.kind);
-        for mutant in mutants(&sources, file).into_iter().filter(wanted) {
+        for mutant in mutants(&sources, file).into_iter().filter(&wanted) {
             let verdict = trial.run(&subjects, &mutant);
             let listed = harmless.reason(&mutant).is_some();
             wrong_entries += usize::from(listed && verdict.is_caught());

@@ -71,7 +71,8 @@ pub(super) fn subjects() -> Vec<Subject> {
                 Problem::new("trees", solve_tree),
                 Problem::new("starts that make no sense", solve_wrong_starts),
                 prefill("heads of 48", prefill_shape(48, 2), NONE),
-                prefill("wide heads", prefill_shape(192, 4), all(40)),
+                prefill("wide heads", prefill_shape(144, 4), all(40)),
+                Problem::new("one request, scores far apart", solve_one_request),
             ],
         },
     ]
@@ -156,11 +157,11 @@ fn mla(name: &'static str, latent_dim: usize, rope_dim: usize, query_heads: usiz
     })
 }
 
-/// More requests than a warp looks through at once; rows that see nothing beside rows that do; prompts, chunks, padding.
+/// One request more than a warp looks through at once; rows that see nothing beside rows that do; prompts, chunks, padding.
 fn prefill(name: &'static str, shape: PrefillAttentionShape, rules: AttentionRules) -> Problem {
     let request = |tokens, context| PrefillRequest { tokens, context: Some(context) };
     let mut requests = vec![request(5, 2), request(70, 150), PrefillRequest { tokens: 3, context: None }];
-    requests.extend((1..34).map(|context| request(1, context * 5)));
+    requests.extend((1..30).map(|context| request(1, context * 5)));
     requests.push(request(24, 33));
     Problem::new(name, move |device, source| {
         let kernel = PrefillAttention::compile_source(device, shape, rules, source)?;
@@ -174,13 +175,29 @@ fn solve_tree(device: &CudaDevice, source: KernelSource) -> Result<bool, CudaErr
     const SHAPE: PrefillAttentionShape =
         PrefillAttentionShape { head_dim: 32, query_heads: 6, kv_heads: 2, page_size: 16 };
     let request = |tokens, context| PrefillRequest { tokens, context: Some(context) };
-    // Every token sees itself and some that are no function of its number, later ones among them.
-    let mask = |start: u64, token: u64| 1 << token | (token + start + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let masks = (0..64).map(|token| mask(0, token)).chain((0..20).map(|token| mask(64, token))).collect();
+    // Every token sees itself, but for those past the 64th, and some that are no function of its number, later ones among
+    // them.
+    let mask = |start: u64, token: u64| {
+        1_u64.checked_shl(token as u32).unwrap_or(0) | (token + start + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
+    let masks = (0..70).map(|token| mask(0, token)).chain((0..20).map(|token| mask(70, token))).collect();
     let problem =
-        PrefillProblem::random(SHAPE, NONE, &[request(64, 150), request(20, 33)], 0, PoolOrder::TokenMajor, 42)
+        PrefillProblem::random(SHAPE, NONE, &[request(70, 150), request(20, 33)], 0, PoolOrder::TokenMajor, 42)
             .with_tree(masks);
     let kernel = PrefillAttention::compile_tree_source(device, SHAPE, NONE, source)?;
+    let found = problem.run(device, &kernel)?;
+    Ok(is_right(&found, problem.compare(&found)))
+}
+
+/// As many blocks as are needed and one to spare, no denominators, and scores so far apart that what is relative to
+/// anything but the largest overflows.
+fn solve_one_request(device: &CudaDevice, source: KernelSource) -> Result<bool, CudaError> {
+    const SHAPE: PrefillAttentionShape =
+        PrefillAttentionShape { head_dim: 16, query_heads: 3, kv_heads: 1, page_size: 16 };
+    let kernel = PrefillAttention::compile_source(device, SHAPE, NONE, source)?;
+    let requests = [PrefillRequest { tokens: 150, context: Some(150) }];
+    let problem =
+        PrefillProblem::random(SHAPE, NONE, &requests, 2, PoolOrder::HeadMajor, 43).spread(300.0).without_lse();
     let found = problem.run(device, &kernel)?;
     Ok(is_right(&found, problem.compare(&found)))
 }

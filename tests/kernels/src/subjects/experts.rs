@@ -30,6 +30,7 @@ pub(super) fn subjects() -> Vec<Subject> {
         Subject {
             file: "group_rows.cu",
             problems: vec![
+                grouping("one expert", GroupRowsShape { experts: 1, block_rows: 16 }, 33),
                 grouping("few rows", GroupRowsShape { experts: 3, block_rows: 16 }, 65),
                 grouping("more experts than threads", GroupRowsShape { experts: 300, block_rows: 16 }, 1025),
             ],
@@ -42,13 +43,10 @@ pub(super) fn subjects() -> Vec<Subject> {
             file: "gemm.cu",
             problems: vec![
                 dense("warps in a column", COLUMN, (65, 130, 72), (Bias::None, WeightFormat::Bf16)),
-                dense("an odd number of columns", SQUARE, (33, 131, 168), (Bias::Random, WeightFormat::F32)),
-                dense(
-                    "more rows than are worked on together",
-                    SQUARE,
-                    (600, 70, 200),
-                    (Bias::Random, WeightFormat::Bf16),
-                ),
+                dense("an odd number of columns", SQUARE, (33, 129, 168), (Bias::Random, WeightFormat::F32)),
+                dense("parts of blocks, many", SQUARE, (600, 131, 40), (Bias::Random, WeightFormat::Bf16)),
+                dense("whole blocks, many", SQUARE, (640, 64, 40), (Bias::Random, WeightFormat::Bf16)),
+                dense("whole blocks", SQUARE, (128, 128, 1056), (Bias::None, WeightFormat::Bf16)),
                 dense("few rows", GemmTile::NARROW, (17, 31, 320), (Bias::Random, WeightFormat::Bf16)),
             ],
         },

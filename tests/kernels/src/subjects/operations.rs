@@ -66,7 +66,14 @@ pub(super) fn subjects() -> Vec<Subject> {
             file: "shape_logits.cu",
             problems: vec![logits("short masks", 600, 1, 500), logits("long masks", 64, 5, 96)],
         },
-        Subject { file: "sample.cu", problems: vec![draws("few tokens", 44, 5, 3), draws("many tokens", 66, 2500, 1)] },
+        Subject {
+            file: "sample.cu",
+            problems: vec![
+                draws("few tokens", 110, 5, 3),
+                draws("a token for every thread", 22, 1024, 1),
+                draws("many tokens", 66, 3073, 0),
+            ],
+        },
     ]
 }
 
