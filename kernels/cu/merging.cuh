@@ -17,15 +17,15 @@ DEVICE float sink_weight(const float *sinks, i32 head, float max) {
 // A mean over parts in progress, of N neighbouring elements. The order of the parts decides its bits.
 template <int N> struct Merged {
   // The highest logarithm of all parts, which is known before the first is added.
-  float max;
+  float highest;
   float sum = 0.0f;
   float value[N] = {};
 
-  DEVICE explicit Merged(float max) : max(max) {}
+  DEVICE explicit Merged(float highest) : highest(highest) {}
 
   // Adds a part, whose elements `load` gives. Those of a part that saw no key are not looked at: they may be anything.
   template <typename LOAD> DEVICE void add(float lse, LOAD load) {
-    const float weight = exp2_approx((lse - finite_reference(max)) * LOG2_E);
+    const float weight = exp2_approx((lse - finite_reference(highest)) * LOG2_E);
     if (weight == 0.0f) return;
     float part[N];
     load(part);
@@ -37,10 +37,10 @@ template <int N> struct Merged {
   // Ends the sums with the sink of a head, which counts in the mean and not in the logarithm: the mean is left in
   // `value`, the logarithm is the result.
   DEVICE float finish(const float *sinks, i32 head) {
-    const bool empty = max == -infinity();
-    const float denominator = sum + sink_weight(sinks, head, max * LOG2_E);
+    const bool empty = highest == -infinity();
+    const float denominator = sum + sink_weight(sinks, head, highest * LOG2_E);
 #pragma unroll
     for (int i = 0; i < N; i++) value[i] = empty ? 0.0f : value[i] / denominator;
-    return empty ? -infinity() : max + LN_2 * log2_approx(sum);
+    return empty ? -infinity() : highest + LN_2 * log2_approx(sum);
   }
 };
