@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use engine_config::Settings;
 use kitbag::clap::error::ErrorKind;
 use kitbag::clap::{ArgMatches, Command};
-use kitbag::{ConfigError, ConfigNamespaces, Context, Errors, Loader};
+use kitbag::{ConfigNamespaces, Context, Errors, Loader};
 
 use crate::{
     bench_command, chat_command, completion_command, config_command, generate_command, inspect_command, interrupts,
@@ -113,8 +113,8 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Context<Settings>, Failur
     Ok(context)
 }
 
-/// Tells of names that are going away.
-pub(crate) fn warn(warnings: &[ConfigError]) {
+/// Tells of what goes on nevertheless, such as the use of names that are going away.
+pub(crate) fn warn(warnings: &[impl Display]) {
     for warning in warnings {
         warn_in_words(&warning.to_string());
     }

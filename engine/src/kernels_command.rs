@@ -26,7 +26,9 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let Some((CHECK, matches)) = matches.subcommand() else { unreachable!("clap requires the command above") };
     let (options, shapes) = launch::kernel_check(&settings(matches)?.view());
-    let report = self_check(&options, &shapes).map_err(Failure::run)?;
+    let report = self_check(&options, &shapes);
+    launch::warn_of(options.kernel_cache.as_deref());
+    let report = report.map_err(Failure::run)?;
     write!(std::io::stdout(), "{report}")?;
     if report.passed() { Ok(()) } else { Err(Failure::Run("the kernels are wrong on this device".into())) }
 }

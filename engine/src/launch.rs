@@ -5,6 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
 use engine::checkpoint::Checkpoint;
 use engine::generate::Request;
@@ -15,14 +16,14 @@ use engine::model::{
 };
 use engine::runner::{Runner, RunnerLimits};
 use engine::sampling::Sampling;
-use engine_config::exec::{ActivationDtype, AttentionBackend, Device, ExecBag, WeightDtype};
+use engine_config::exec::{ActivationDtype, AttentionBackend, Device, ExecBag, ExecKernelBag, WeightDtype};
 use engine_config::model::{ModelBag, OutputHead};
 use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
 use engine_config::{Settings, SettingsRecording};
 use kernels::cpu::Workers;
 use kernels::cuda::check::CheckShapes;
-use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape};
+use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape, KernelCache};
 use kitbag::{Captured, ConfigRole, Context, Errors, Loader, Resolved, View};
 
 use crate::cli::{self, Failure};
@@ -73,7 +74,7 @@ pub(crate) fn open_where(loader: &Loader<Settings>, name: Option<&Path>, probe: 
     });
     if set == Some(Device::Cuda) {
         // Before a model is fetched for nothing.
-        probe(&cuda.options).map_err(|error| Failure::Run(format!("--device cuda: {error}")))?;
+        probe(&cuda.options).map_err(|error| no_device(&error))?;
     }
     let checkpoint = source.open(name)?;
     let (resolved, device) = match set {
@@ -103,7 +104,7 @@ impl CudaWanted {
     fn of(now: &SettingsRecording) -> Self {
         let kernel = now.exec().kernel();
         Self {
-            options: cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path()),
+            options: cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path(), kernel.prebuilt_kernels()),
             page_size: now.schedule().page_size(),
         }
     }
@@ -333,9 +334,11 @@ pub(crate) fn build_runner(
         cuda::check_supported(checkpoint.config(), page_size).map_err(Failure::run)?;
     }
     refuse_other_attention(view, checkpoint)?;
+    let mut cache = None;
     let device = if on_cuda {
-        let options = cuda_options(exec.kernel().cuda_driver_path(), exec.kernel().nvrtc_path());
-        Some(CudaDevice::open(&options).map_err(|error| Failure::Run(format!("--device cuda: {error}")))?)
+        let options = device_options(exec.kernel());
+        cache.clone_from(&options.kernel_cache);
+        Some(CudaDevice::open(&options).map_err(|error| no_device(&error))?)
     } else {
         None
     };
@@ -374,6 +377,7 @@ pub(crate) fn build_runner(
             model.and_then(|model| Runner::on_cuda(model, limits))
         }
     };
+    warn_of(cache.as_deref());
     runner.map_err(Failure::run)
 }
 
@@ -493,8 +497,52 @@ fn refuse_other_activations(exec: &ExecBag) -> Result<(), Failure> {
     Err(Failure::Usage(format!("--activation-dtype {name} is not available: products {there}")))
 }
 
-fn cuda_options(driver_path: Option<&Path>, nvrtc_path: Option<&Path>) -> CudaOptions {
-    CudaOptions { driver_path: driver_path.map(Path::to_owned), nvrtc_path: nvrtc_path.map(Path::to_owned), ordinal: 0 }
+/// Why there is no device to run on, and which settings may help.
+fn no_device(error: &CudaError) -> Failure {
+    let elsewhere = match error {
+        CudaError::NoDriver | CudaError::OldDriver { .. } => "--cuda-driver-path names another driver library; ",
+        CudaError::NoCompiler { .. } | CudaError::OtherCompiler { .. } => {
+            "--nvrtc-path names the folder of another, --prebuilt-kernels needs none; "
+        }
+        _ => "",
+    };
+    Failure::Run(format!("--device cuda: {error} ({elsewhere}--device cpu works without)"))
+}
+
+/// Where to look for CUDA.
+fn cuda_options(driver_path: Option<&Path>, nvrtc_path: Option<&Path>, prebuilt: Option<&Path>) -> CudaOptions {
+    CudaOptions {
+        driver_path: driver_path.map(Path::to_owned),
+        nvrtc_path: nvrtc_path.map(Path::to_owned),
+        prebuilt: prebuilt.map(Path::to_owned),
+        ..CudaOptions::default()
+    }
+}
+
+/// The same for a device that kernels are compiled for.
+fn device_options(kernel: &ExecKernelBag) -> CudaOptions {
+    let options = cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path(), kernel.prebuilt_kernels());
+    CudaOptions { kernel_cache: kernel_cache(kernel), ..options }
+}
+
+/// Where compiled kernels are kept, if they are.
+fn kernel_cache(kernel: &ExecKernelBag) -> Option<Arc<KernelCache>> {
+    let limit = kernel.kernel_cache_limit().0;
+    if limit == 0 {
+        return None;
+    }
+    match source::with_home(kernel.kernel_cache_dir(), "compiled kernels go with --kernel-cache-dir") {
+        Ok(folder) => Some(Arc::new(KernelCache::new(folder, limit))),
+        Err(homeless) => {
+            cli::warn(&[homeless]);
+            None
+        }
+    }
+}
+
+/// Tells what is wrong with the place where compiled kernels are kept.
+pub(crate) fn warn_of(cache: Option<&KernelCache>) {
+    cli::warn(&cache.map(KernelCache::take_notices).unwrap_or_default());
 }
 
 /// The device and the shapes of a check of the CUDA kernels; what the settings do not say is small and usual.
@@ -518,5 +566,5 @@ pub(crate) fn kernel_check(view: &View<Settings, RunnerRole>) -> (CudaOptions, C
         },
         seed: 1,
     };
-    (cuda_options(kernel.cuda_driver_path(), kernel.nvrtc_path()), shapes)
+    (device_options(kernel), shapes)
 }

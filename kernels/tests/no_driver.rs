@@ -43,8 +43,11 @@ fn a_driver_that_is_not_a_library_is_named() {
     let scratch = tempfile::tempdir().unwrap();
     let driver = scratch.path().join("libcuda.so");
     std::fs::write(&driver, "not a library").unwrap();
-    let options =
-        CudaOptions { driver_path: Some(driver), nvrtc_path: Some(PathBuf::from("/no/such/folder")), ordinal: 0 };
+    let options = CudaOptions {
+        driver_path: Some(driver),
+        nvrtc_path: Some(PathBuf::from("/no/such/folder")),
+        ..CudaOptions::default()
+    };
     let error = CudaDevice::open(&options).unwrap_err();
     assert!(matches!(error, CudaError::Library { .. }), "{error}");
 }

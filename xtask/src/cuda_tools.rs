@@ -1,27 +1,54 @@
-//! `cargo xtask cuda-tools`: fetch NVRTC, the CUDA run-time compiler, into `target/cuda-tools`.
+//! `cargo xtask cuda-tools`: fetch NVRTC, the CUDA run-time compiler, and nvdisasm into `target/cuda-tools`.
 //!
-//! The compiler comes as a Python wheel, through `pip` and whatever package index it is set up with. The wheel is
-//! accepted only if its SHA-256 is the one recorded here, so every machine compiles kernels with the same compiler.
+//! They come as Python wheels, through `pip` and whatever package index it is set up with. A wheel is accepted only if its
+//! SHA-256 is the one recorded here, so every machine compiles kernels with the same compiler.
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-/// 13.0 writes PTX 9.0, which the oldest driver of the CUDA 13 line loads; a later compiler's PTX it would refuse.
-const REQUIREMENT: &str = "nvidia-cuda-nvrtc==13.0.88";
-const WHEEL_SHA256: &str = "ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575";
-/// What is kept of the wheel; the rest is headers and an alternative build of the same libraries.
-const FILES: &[&str] = &[
-    "nvidia/cu13/lib/libnvrtc.so.13",
-    "nvidia/cu13/lib/libnvrtc-builtins.so.13.0",
-    "nvidia_cuda_nvrtc-13.0.88.dist-info/licenses/License.txt",
+use crate::workspace::root;
+
+/// What is fetched, and what is kept of it; the rest is headers and alternative builds of the same.
+struct Wheel {
+    requirement: &'static str,
+    sha256: &'static str,
+    /// Files of the wheel, and what they are called here.
+    files: &'static [(&'static str, &'static str)],
+}
+
+const WHEELS: &[Wheel] = &[
+    // 13.0 writes PTX 9.0, which the oldest driver of the CUDA 13 line loads; a later compiler's PTX it would refuse.
+    Wheel {
+        requirement: "nvidia-cuda-nvrtc==13.0.88",
+        sha256: "ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575",
+        files: &[
+            ("nvidia/cu13/lib/libnvrtc.so.13", "libnvrtc.so.13"),
+            ("nvidia/cu13/lib/libnvrtc-builtins.so.13.0", "libnvrtc-builtins.so.13.0"),
+            ("nvidia_cuda_nvrtc-13.0.88.dist-info/licenses/License.txt", "License.txt"),
+        ],
+    },
+    // There is none of 13.0; a later one reads its machine code.
+    Wheel {
+        requirement: "nvidia-cuda-nvdisasm==13.2.51",
+        sha256: "5a7acf77c55d6d2911ed6155d4d5bc156ffadf9df7a68a89b0c1155f4b13688c",
+        files: &[
+            ("nvidia/cu13/bin/nvdisasm", "nvdisasm"),
+            ("nvidia_cuda_nvdisasm-13.2.51.dist-info/licenses/License.txt", "License-nvdisasm.txt"),
+        ],
+    },
 ];
-/// Holds the wheel's hash; written last, so a folder that has it is complete.
+/// Holds the wheels' hashes; written last, so a folder that has it is complete.
 const STAMP: &str = "wheel.sha256";
+
+fn stamp() -> String {
+    WHEELS.iter().map(|wheel| wheel.sha256).collect::<Vec<_>>().join("\n")
+}
 
 /// Fetches the tools, or does nothing where they are already in place.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
@@ -29,8 +56,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         return Err("the pinned compiler is built for x86-64 Linux only".into());
     }
     // Not CARGO_TARGET_DIR: tests look for the tools beside the sources, wherever their own binaries are built.
-    let target =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is not inside a workspace")?.join("target");
+    let target = root().join("target");
     let tools = target.join("cuda-tools");
     if is_current(&tools) {
         println!("{} is up to date", tools.display());
@@ -39,28 +65,38 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&target)?;
     // Inside target, so that the rename below stays on one file system and is atomic.
     let scratch = tempfile::Builder::new().prefix("cuda-tools-").tempdir_in(&target)?;
-    let wheel = download(&scratch.path().join("wheel"))?;
-    let hash = sha256(&wheel)?;
-    if hash != WHEEL_SHA256 {
-        return Err(format!("{} has SHA-256 {hash}, expected {WHEEL_SHA256}", wheel.display()).into());
-    }
-    let unpacked = scratch.path().join("unpacked");
-    python(&["-m", "zipfile", "-e"], &[wheel.as_path(), unpacked.as_path()])?;
     let staged = scratch.path().join("staged");
     fs::create_dir(&staged)?;
-    for file in FILES {
-        let from = unpacked.join(file);
-        let name = from.file_name().ok_or("a tool without a file name")?;
-        fs::rename(&from, staged.join(name))?;
+    for (index, wheel) in WHEELS.iter().enumerate() {
+        unpack(wheel, &scratch.path().join(index.to_string()), &staged)?;
     }
-    fs::write(staged.join(STAMP), WHEEL_SHA256)?;
+    fs::write(staged.join(STAMP), stamp())?;
     publish(&staged, &tools, &scratch.path().join("replaced"))?;
-    println!("fetched {REQUIREMENT} into {}", tools.display());
+    for wheel in WHEELS {
+        println!("fetched {} into {}", wheel.requirement, tools.display());
+    }
+    Ok(())
+}
+
+/// Fetches a wheel and moves what is kept of it to `staged`.
+fn unpack(wheel: &Wheel, scratch: &Path, staged: &Path) -> Result<(), Box<dyn Error>> {
+    let file = download(wheel.requirement, &scratch.join("wheel"))?;
+    let hash = sha256(&file)?;
+    if hash != wheel.sha256 {
+        return Err(format!("{} has SHA-256 {hash}, expected {}", file.display(), wheel.sha256).into());
+    }
+    let unpacked = scratch.join("unpacked");
+    python(&["-m", "zipfile", "-e"], &[file.as_path(), unpacked.as_path()])?;
+    for (from, name) in wheel.files {
+        fs::rename(unpacked.join(from), staged.join(name))?;
+        // Programs come out of the archive as files that nobody may run.
+        fs::set_permissions(staged.join(name), Permissions::from_mode(0o755))?;
+    }
     Ok(())
 }
 
 fn is_current(tools: &Path) -> bool {
-    fs::read_to_string(tools.join(STAMP)).is_ok_and(|stamp| stamp == WHEEL_SHA256)
+    fs::read_to_string(tools.join(STAMP)).is_ok_and(|written| written == stamp())
 }
 
 /// Moves `staged` to `tools`; an older folder goes to `replaced`, which the caller throws away.
@@ -75,8 +111,8 @@ fn publish(staged: &Path, tools: &Path, replaced: &Path) -> Result<(), Box<dyn E
     }
 }
 
-fn download(into: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    python(&["-m", "pip", "download", "--quiet", "--no-deps", REQUIREMENT, "--dest"], &[into])?;
+fn download(requirement: &str, into: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    python(&["-m", "pip", "download", "--quiet", "--no-deps", requirement, "--dest"], &[into])?;
     let file = fs::read_dir(into)?.next().ok_or("pip reported success and downloaded nothing")??;
     Ok(file.path())
 }
@@ -126,7 +162,7 @@ mod tests {
         fs::write(at("tools").join(STAMP), "an older hash").unwrap();
         fs::write(at("tools").join("left-over"), "").unwrap();
         fs::create_dir(at("staged")).unwrap();
-        fs::write(at("staged").join(STAMP), WHEEL_SHA256).unwrap();
+        fs::write(at("staged").join(STAMP), stamp()).unwrap();
         assert!(!is_current(&at("tools")));
         publish(&at("staged"), &at("tools"), &at("replaced")).unwrap();
         assert!(is_current(&at("tools")));

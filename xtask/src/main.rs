@@ -32,13 +32,18 @@ const TASKS: &[Task] = &[
     Task { name: "test", about: "check everything; --list shows the steps, --only NAME selects", run: steps::run },
     Task {
         name: "cuda-tools",
-        about: "fetch the CUDA run-time compiler into target/cuda-tools",
+        about: "fetch the CUDA run-time compiler and disassembler into target/cuda-tools",
         run: |arguments| without(arguments, cuda_tools::run),
     },
     Task {
         name: "kernel-mutants",
         about: "break the CUDA kernels in every place, one at a time; files of kernels/cu select",
         run: kernel_mutants::run,
+    },
+    Task {
+        name: "kernels",
+        about: "compile the CUDA kernels; prints registers, memory and instructions; --bless, --check, --time",
+        run: kernels,
     },
     Task {
         name: "docs",
@@ -77,6 +82,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A program beside the tests of the kernels, which knows them.
+fn kernels(arguments: &[String]) -> Outcome {
+    cuda_tools::run()?;
+    workspace::run(workspace::cargo("run --quiet -p kernel-tests --example machine_code --").args(arguments))
 }
 
 /// Runs a task that takes no arguments.

@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
     Step { name: "cuda-tools", about: "the CUDA run-time compiler is in place", run: cuda_tools::run },
     Step { name: "answer", about: "the README's first command answers its question", run: answer::check },
     Step { name: "tests", about: "unit and integration tests, and tests inside examples", run: tests },
+    Step { name: "on-gpu", about: "the run for machines with a GPU, on the emulated device", run: on_gpu },
     Step { name: "loom", about: "every order of threads at the publication cell", run: loom },
     Step { name: "doctests", about: "Rust code in documentation", run: doctests },
     Step { name: "rustdoc", about: "documentation builds without a warning", run: rustdoc },
@@ -95,6 +96,12 @@ fn clippy() -> Outcome {
 fn tests() -> Outcome {
     // Not --all-targets: that would run benchmarks, without optimisation.
     run_command(&mut cargo("test --workspace --all-features --no-fail-fast --lib --bins --tests --examples"))
+}
+
+fn on_gpu() -> Outcome {
+    run_command(&mut cargo(
+        "run --quiet -p kernel-tests --example on_gpu -- --emulated --output target/on_gpu-emulated",
+    ))
 }
 
 /// In a target folder of its own: the flag would have everything else built anew.

@@ -130,4 +130,13 @@ pub struct Kernel {
     pub nvrtc_path: Option<PathBuf>,
     /// The CUDA driver library; the one on the library path unless set.
     pub cuda_driver_path: Option<PathBuf>,
+    /// A folder of CUDA kernels that were compiled before, by `cargo xtask kernels --prebuilt`. With it NVRTC is needed only for
+    /// kernels that are not there.
+    pub prebuilt_kernels: Option<PathBuf>,
+    /// Where compiled CUDA kernels are kept from one start to the next; a leading `~` is the home folder.
+    #[config(default = "~/.cache/engine/kernels")]
+    pub kernel_cache_dir: PathBuf,
+    /// What the kept kernels may take of the disk: those that were not used for longest go first. With 0 none are kept.
+    #[config(default = ByteSize(256 << 20))]
+    pub kernel_cache_limit: ByteSize,
 }

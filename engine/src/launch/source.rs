@@ -62,7 +62,7 @@ impl Source {
 
     /// The default model, after fetching it when it is not there yet.
     fn obtain_default(&self) -> Result<PathBuf, Failure> {
-        default_model::obtain(&with_home(&self.cache_dir)?, self.hub.as_ref()).map_err(Failure::run)
+        default_model::obtain(&with_home(&self.cache_dir, MODELS)?, self.hub.as_ref()).map_err(Failure::run)
     }
 
     /// The path of the model called `name`, after fetching it when it has to be and is not there yet.
@@ -70,7 +70,7 @@ impl Source {
         match Named::of(name) {
             Named::Default => self.obtain_default(),
             Named::Hub(name) => {
-                let cached = hub::cached(&with_home(&self.cache_dir)?, &name, &self.revision);
+                let cached = hub::cached(&with_home(&self.cache_dir, MODELS)?, &name, &self.revision);
                 cached.map_or_else(|| self.pull_named(&name), Ok).map(|(path, _)| path)
             }
             Named::Path(path) => match path.to_str() {
@@ -85,7 +85,7 @@ impl Source {
     }
 
     fn pull_named(&self, name: &ModelName) -> Result<(PathBuf, hub::Record), Failure> {
-        hub::pull(self.hub.as_ref(), &with_home(&self.cache_dir)?, name, &self.revision).map_err(Failure::run)
+        hub::pull(self.hub.as_ref(), &with_home(&self.cache_dir, MODELS)?, name, &self.revision).map_err(Failure::run)
     }
 }
 
@@ -105,28 +105,28 @@ pub(crate) fn pull(loader: &Loader<Settings>, name: Option<&Path>) -> Result<(Pa
     }
 }
 
-/// Replaces a leading `~` by the home folder.
-fn with_home(path: &Path) -> Result<PathBuf, Failure> {
+/// What goes to another folder with which setting, where there is no home folder.
+const MODELS: &str = "fetched models go with --cache-dir";
+
+/// Replaces a leading `~` by the home folder; `what` goes to the path.
+pub(super) fn with_home(path: &Path, what: &str) -> Result<PathBuf, Failure> {
     let Ok(rest) = path.strip_prefix("~") else {
         return Ok(path.to_owned());
     };
     match std::env::home_dir() {
         Some(home) => Ok(home.join(rest)),
-        None => Err(Failure::Run(format!(
-            "this user has no home folder for {}: say where fetched models go with --cache-dir",
-            path.display()
-        ))),
+        None => Err(Failure::Run(format!("this user has no home folder for {}: say where {what}", path.display()))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Path, PathBuf, with_home};
+    use super::{MODELS, Path, PathBuf, with_home};
 
     #[test]
     fn only_a_leading_tilde_is_the_home_folder() {
         let home = std::env::home_dir().expect("tests run as a user with a home folder");
-        let expanded = |path: &str| with_home(Path::new(path)).ok();
+        let expanded = |path: &str| with_home(Path::new(path), MODELS).ok();
         assert_eq!(expanded("~/a/b"), Some(home.join("a/b")));
         assert_eq!(expanded("/a/~"), Some(PathBuf::from("/a/~")));
         assert_eq!(expanded("a"), Some(PathBuf::from("a")));

@@ -18,8 +18,8 @@ use kernels::cuda::{CudaError, CudaOptions};
 use kitbag::{ByteSize, ChildContext, ConfigNamespaces, Context, Facts, Loader, Secret};
 
 use super::{
-    Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, StepSettings, build_runner, need, open_where, plan,
-    request,
+    Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, StepSettings, build_runner, kernel_check, need,
+    open_where, plan, request,
 };
 
 /// Tests of the CPU are the same beside a GPU.
@@ -275,7 +275,7 @@ fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
 #[test]
 fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depend_on_it() {
     type Flip = (&'static str, fn(&mut SettingsSetters<ChildContext>));
-    let flips: [Flip; 41] = [
+    let flips: [Flip; 44] = [
         ("model.model_path", |set| set.model().model_path(Some("x".into()))),
         ("model.load_format", |set| set.model().load_format(model::LoadFormat::Dummy)),
         ("model.check_weights", |set| set.model().check_weights(true)),
@@ -312,6 +312,9 @@ fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depe
         ("exec.kernel.weight_dtype", |set| set.exec().kernel().weight_dtype(WeightDtype::Bf16)),
         ("exec.kernel.nvrtc_path", |set| set.exec().kernel().nvrtc_path(Some("x".into()))),
         ("exec.kernel.cuda_driver_path", |set| set.exec().kernel().cuda_driver_path(Some("x".into()))),
+        ("exec.kernel.prebuilt_kernels", |set| set.exec().kernel().prebuilt_kernels(Some("x".into()))),
+        ("exec.kernel.kernel_cache_dir", |set| set.exec().kernel().kernel_cache_dir("x")),
+        ("exec.kernel.kernel_cache_limit", |set| set.exec().kernel().kernel_cache_limit(ByteSize(1))),
         ("exec.deterministic.enable_deterministic_inference", |set| {
             set.exec().deterministic().enable_deterministic_inference(true);
         }),
@@ -448,4 +451,21 @@ fn each_role_sees_its_own_settings() {
     });
     assert_eq!(context.view::<RunnerRole>().pin().schedule().pool_pages(), Some(3));
     assert!(context.view::<SamplerRole>().pin().sampling().temperature() == 0.5);
+}
+
+#[test]
+fn kernels_come_from_where_the_settings_say() {
+    let options = |flags: &[&str]| {
+        let argv = ["engine"].into_iter().chain(flags.iter().copied());
+        let context = Settings::loader().args(argv).facts(Facts::for_test()).load().expect("settings");
+        kernel_check(&context.view()).0
+    };
+    let kept = |flags: &[&str]| options(flags).kernel_cache.map(|cache| cache.folder().to_owned());
+    // Below the home folder, whose own sign is gone.
+    let usual = kept(&[]).expect("tests run as a user with a home folder");
+    assert!(usual.is_absolute() && usual.ends_with(".cache/engine/kernels"), "{}", usual.display());
+    assert_eq!(kept(&["--kernel-cache-dir=/a/b"]).as_deref(), Some(Path::new("/a/b")));
+    assert_eq!(kept(&["--kernel-cache-limit=0"]), None);
+    assert_eq!(options(&[]).prebuilt, None);
+    assert_eq!(options(&["--prebuilt-kernels=/c"]).prebuilt.as_deref(), Some(Path::new("/c")));
 }

@@ -1,17 +1,23 @@
 //! A CUDA device: its memory, its one stream, and kernels loaded for it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use cudarc::driver::sys::{CUfunction_attribute_enum, CUresult};
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUdevice_attribute_enum, CUevent_flags, CUfunction_attribute_enum, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchArgs,
     ValidAsZeroBits,
 };
+use cudarc::nvrtc::Ptx;
 
 use super::error::{CudaError, During, require};
+use super::kernel_cache::KernelCache;
 use super::library;
-use super::nvrtc::{Compiled, Compiler, KernelSource, Program, Target};
+use super::nvrtc::{Compiled, Compiler, Program};
+use super::prebuilt::{Prebuilt, probe};
+use super::target::{Architecture, Target};
 
 /// How to find a device and what is needed to use it.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +26,10 @@ pub struct CudaOptions {
     pub driver_path: Option<PathBuf>,
     /// The folder that holds NVRTC and its builtins; the library path where it is not given.
     pub nvrtc_path: Option<PathBuf>,
+    /// A folder of kernels that were compiled before. With it NVRTC need not be there, unless for what the folder lacks.
+    pub prebuilt: Option<PathBuf>,
+    /// Where compiled kernels are kept; none are where it is not given.
+    pub kernel_cache: Option<Arc<KernelCache>>,
     /// The device's number.
     pub ordinal: usize,
 }
@@ -32,32 +42,94 @@ pub struct CudaOptions {
 pub struct CudaDevice {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
-    compiler: Compiler,
+    images: Images,
     target: Target,
+    loaded: Mutex<Vec<Program>>,
 }
 
-/// Does nothing; see [`choose_target`].
-const PROBE: KernelSource = KernelSource::embedded("probe.cu", "extern \"C\" __global__ void probe() {}");
+/// Where the code of kernels comes from.
+#[derive(Debug)]
+struct Images {
+    prebuilt: Option<Prebuilt>,
+    /// Or why there is none.
+    compiler: Result<Compiler, String>,
+    cache: Option<Arc<KernelCache>>,
+}
+
+impl Images {
+    fn find(options: &CudaOptions) -> Result<Self, CudaError> {
+        let compiler = Compiler::find(options.nvrtc_path.as_deref());
+        let prebuilt = options.prebuilt.clone().map(Prebuilt::new);
+        let compiler = match (compiler, &prebuilt) {
+            (Ok(compiler), _) => Ok(compiler),
+            (Err(missing), None) => return Err(missing),
+            (Err(missing), Some(_)) => Err(missing.to_string()),
+        };
+        Ok(Self { prebuilt, compiler, cache: options.kernel_cache.clone() })
+    }
+
+    /// What a device of a compute capability could be given, the best first.
+    fn targets(&self, major: u32, minor: u32) -> Result<Vec<Target>, CudaError> {
+        if major < 8 {
+            return Err(CudaError::OldDevice { major, minor });
+        }
+        let mut targets = match &self.prebuilt {
+            Some(prebuilt) => prebuilt.targets(major, minor)?,
+            None => Vec::new(),
+        };
+        if let Ok(compiler) = &self.compiler {
+            let own = compiler.supports(major, minor).then(|| Target::Cubin(Architecture::of(major, minor)));
+            targets.extend(own.into_iter().chain([Target::Ptx]));
+        }
+        // Machine code before text that the driver would have to compile, wherever they come from.
+        targets.sort_by_key(|&target| target == Target::Ptx);
+        targets.dedup();
+        if targets.is_empty() {
+            return Err(self.lacks(format!("compute capability {major}.{minor}")));
+        }
+        Ok(targets)
+    }
+
+    fn get(&self, program: &Program, target: Target) -> Result<Compiled, CudaError> {
+        if let Some(prebuilt) = &self.prebuilt
+            && let Some(compiled) = prebuilt.get(program, target)?
+        {
+            return Ok(compiled);
+        }
+        match (&self.compiler, &self.cache) {
+            (Ok(compiler), Some(cache)) => cache.compile(compiler, program, target),
+            (Ok(compiler), None) => compiler.compile(program, target),
+            (Err(_), _) => Err(self.lacks(format!("{program} for {target}"))),
+        }
+    }
+
+    fn lacks(&self, what: String) -> CudaError {
+        let folder = self.prebuilt.as_ref().map_or_else(PathBuf::new, |prebuilt| prebuilt.folder().to_owned());
+        CudaError::NotPrebuilt { folder, what, compiler: self.compiler.as_ref().err().cloned().unwrap_or_default() }
+    }
+}
 
 impl CudaDevice {
     /// Opens a device. Without a driver or a compiler this is an error that says which is missing.
     pub fn open(options: &CudaOptions) -> Result<Self, CudaError> {
         library::load_driver(options.driver_path.as_deref())?;
-        let compiler = Compiler::find(options.nvrtc_path.as_deref())?;
-        require_device(options.ordinal)?;
+        let images = Images::find(options)?;
+        let (major, minor) = capability(options.ordinal)?;
+        let targets = images.targets(major, minor)?;
         let context = CudaContext::new(options.ordinal).during("opening the device")?;
         // SAFETY: everything this type hands out is made on and used by its one stream, which orders all accesses.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().during("creating a stream")?;
-        let target = choose_target(&context, &compiler)?;
-        Ok(Self { context, stream, compiler, target })
+        let target = choose_target(&context, &images, &targets)?;
+        Ok(Self { context, stream, images, target, loaded: Mutex::default() })
     }
 
     /// Says what is missing of what [`open`](Self::open) needs, without opening anything on the device.
     pub fn probe(options: &CudaOptions) -> Result<(), CudaError> {
         library::load_driver(options.driver_path.as_deref())?;
-        Compiler::find(options.nvrtc_path.as_deref())?;
-        require_device(options.ordinal)
+        let images = Images::find(options)?;
+        let (major, minor) = capability(options.ordinal)?;
+        images.targets(major, minor).map(drop)
     }
 
     /// The device's name.
@@ -74,6 +146,25 @@ impl CudaDevice {
     #[must_use]
     pub fn target(&self) -> Target {
         self.target
+    }
+
+    /// The programs that were loaded on it so far, each once: what [`Prebuilt`] kernels have to have.
+    #[must_use]
+    pub fn loaded_programs(&self) -> Vec<Program> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How long the device takes for the work that a function submits.
+    pub fn time(&self, submit: impl FnOnce() -> Result<(), CudaError>) -> Result<Duration, CudaError> {
+        let event = || {
+            let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
+            self.stream.record_event(timed).during("recording an event")
+        };
+        let start = event()?;
+        submit()?;
+        let end = event()?;
+        let milliseconds = start.elapsed_ms(&end).during("measuring time")?;
+        Ok(Duration::from_secs_f32(milliseconds.max(0.0) / 1e3))
     }
 
     /// Copies values to the device.
@@ -118,8 +209,12 @@ impl CudaDevice {
 
     /// Compiles a program for this device and loads it.
     pub(super) fn load(&self, program: &Program) -> Result<LoadedModule, CudaError> {
-        let Compiled { image, log } = self.compiler.compile(program, self.target)?;
-        let module = self.context.load_module(image).during("loading a compiled kernel")?;
+        let Compiled { code, log } = self.images.get(program, self.target)?;
+        let module = load_code(&self.context, self.target, code).during("loading a compiled kernel")?;
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if !loaded.contains(program) {
+            loaded.push(program.clone());
+        }
         Ok(LoadedModule { module, log })
     }
 
@@ -138,10 +233,23 @@ impl CudaDevice {
     }
 }
 
-fn require_device(ordinal: usize) -> Result<(), CudaError> {
+/// The compute capability of a device, which is there if this succeeds.
+fn capability(ordinal: usize) -> Result<(u32, u32), CudaError> {
     let devices = CudaContext::device_count().during("starting the driver")?;
     let devices = usize::try_from(devices).unwrap_or(0);
-    if ordinal < devices { Ok(()) } else { Err(CudaError::NoDevice { ordinal, devices }) }
+    if ordinal >= devices {
+        return Err(CudaError::NoDevice { ordinal, devices });
+    }
+    let device = result::device::get(ordinal as i32).during("opening the device")?;
+    let number = |attribute| {
+        // SAFETY: the device is one that the driver has just named.
+        let number = unsafe { result::device::get_attribute(device, attribute) };
+        number.during("asking the compute capability").map(i32::cast_unsigned)
+    };
+    Ok((
+        number(CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        number(CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    ))
 }
 
 /// A compiled program on the device.
@@ -169,30 +277,30 @@ impl LoadedModule {
     }
 }
 
-/// Decides between machine code and PTX by offering the driver machine code.
+/// Decides what the device gets by offering it a kernel of each target.
 ///
 /// Machine code is what a GPU should get: it cannot fail later in a driver's own compiler. A driver that runs PTX
 /// itself, as an interpreter does, says that machine code is not for its device; and a GPU newer than the compiler is
 /// served by PTX as well. Names and versions would be guesses at either.
-fn choose_target(context: &Arc<CudaContext>, compiler: &Compiler) -> Result<Target, CudaError> {
-    let (major, minor) = context.compute_capability().during("asking the compute capability")?;
-    let (major, minor) = (major.cast_unsigned(), minor.cast_unsigned());
-    if major < 8 {
-        return Err(CudaError::Unsupported {
-            what: "the device's compute capability (times ten)",
-            value: (10 * major + minor) as usize,
-            supported: "80 and above",
-        });
+fn choose_target(context: &Arc<CudaContext>, images: &Images, targets: &[Target]) -> Result<Target, CudaError> {
+    let mut refusal = DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+    for &target in targets {
+        match load_code(context, target, images.get(&probe(), target)?.code) {
+            Ok(_) => return Ok(target),
+            Err(DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU)) => {}
+            Err(other) => {
+                refusal = other;
+                break;
+            }
+        }
     }
-    if !compiler.supports(major, minor) {
-        return Ok(Target::Ptx);
-    }
-    let target = Target::Cubin { major, minor };
-    let program = Program { source: PROBE, defines: Vec::new() };
-    let probe = compiler.compile(&program, target)?;
-    match context.load_module(probe.image) {
-        Ok(_) => Ok(target),
-        Err(DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU)) => Ok(Target::Ptx),
-        Err(source) => Err(CudaError::Driver { action: "loading a compiled kernel", source }),
-    }
+    Err(CudaError::Driver { action: "loading a compiled kernel", source: refusal })
+}
+
+fn load_code(context: &Arc<CudaContext>, target: Target, code: Vec<u8>) -> Result<Arc<CudaModule>, DriverError> {
+    context.load_module(match target {
+        Target::Cubin(_) => Ptx::from_binary(code),
+        // Text of the compiler, which is UTF-8 or comes out as something that the driver refuses.
+        Target::Ptx => Ptx::from_src(String::from_utf8_lossy(&code)),
+    })
 }

@@ -20,6 +20,66 @@ pub enum CudaError {
         looked_in: Option<PathBuf>,
     },
 
+    /// A driver that cannot load what compilers make for this program.
+    #[error(
+        "the CUDA driver is of version {}.{}, and the kernels need one of {}.{} or later: install a newer driver of \
+         NVIDIA's (580 or later)",
+        version.0, version.1, needed.0, needed.1
+    )]
+    OldDriver {
+        /// The version of CUDA that it is made for.
+        version: (u32, u32),
+        /// The least that works.
+        needed: (u32, u32),
+    },
+
+    /// A run-time compiler of another generation.
+    #[error(
+        "the CUDA compiler {} is NVRTC {}.{}, and this program works with NVRTC {needed}: install that",
+        place(looked_in.as_ref()), version.0, version.1
+    )]
+    OtherCompiler {
+        /// Its version.
+        version: (u32, u32),
+        /// The major version that works.
+        needed: u32,
+        /// The folder that it is in; the library path where none was given.
+        looked_in: Option<PathBuf>,
+    },
+
+    /// A device that is too old for the kernels.
+    #[error("the device's compute capability is {major}.{minor}; the kernels need 8.0 or above")]
+    OldDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+
+    /// Something about prebuilt kernels that cannot be used.
+    #[error("prebuilt kernels: {}: {why}", path.display())]
+    Prebuilt {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// A kernel that was not built before, where nothing can compile it.
+    #[error(
+        "the prebuilt kernels in {} have none of {what}, and nothing can compile it ({compiler}): build it for this \
+         model with `cargo xtask kernels --prebuilt`, or install NVRTC",
+        folder.display()
+    )]
+    NotPrebuilt {
+        /// The folder.
+        folder: PathBuf,
+        /// The kernel and its target, or the device.
+        what: String,
+        /// Why it cannot be compiled.
+        compiler: String,
+    },
+
     /// A library is there and does not load.
     #[error("{} does not load: {message}", path.display())]
     Library {

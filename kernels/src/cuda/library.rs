@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use super::error::CudaError;
+use super::error::{CudaError, During};
 
 /// Makes the driver available, from `path` where one is given.
 ///
@@ -19,8 +19,20 @@ pub(super) fn load_driver(path: Option<&Path>) -> Result<(), CudaError> {
         open(path)?;
     }
     // SAFETY: opens and closes the library if there is one; CUDA's driver may be initialised by any thread.
-    if unsafe { cudarc::driver::sys::is_culib_present() } { Ok(()) } else { Err(CudaError::NoDriver) }
+    if !unsafe { cudarc::driver::sys::is_culib_present() } {
+        return Err(CudaError::NoDriver);
+    }
+    let mut version = 0_i32;
+    // SAFETY: the driver is there, has had this function ever since, and writes the version to a local.
+    unsafe { cudarc::driver::sys::cuDriverGetVersion(&raw mut version) }
+        .result()
+        .during("asking the driver's version")?;
+    let version = (version.cast_unsigned() / 1000, version.cast_unsigned() % 1000 / 10);
+    if version < NEEDED { Err(CudaError::OldDriver { version, needed: NEEDED }) } else { Ok(()) }
 }
+
+/// The version of CUDA that the driver has to be made for: that of the compiler. Its machine code runs with later ones.
+const NEEDED: (u32, u32) = (13, 0);
 
 /// Makes the compiler available, from `folder` where one is given.
 pub(super) fn load_compiler(folder: Option<&Path>) -> Result<(), CudaError> {
@@ -32,7 +44,19 @@ pub(super) fn load_compiler(folder: Option<&Path>) -> Result<(), CudaError> {
         }
     }
     // SAFETY: as for the driver.
-    if unsafe { cudarc::nvrtc::sys::is_culib_present() } { Ok(()) } else { Err(missing()) }
+    if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+        return Err(missing());
+    }
+    let (mut major, mut minor) = (0_i32, 0_i32);
+    // SAFETY: the compiler is there, and the version is written to locals.
+    unsafe { cudarc::nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor) }
+        .result()
+        .during("asking the compiler's version")?;
+    let version = (major.cast_unsigned(), minor.cast_unsigned());
+    if version.0 == NEEDED.0 {
+        return Ok(());
+    }
+    Err(CudaError::OtherCompiler { version, needed: NEEDED.0, looked_in: folder.map(Path::to_owned) })
 }
 
 /// The file of `folder` whose name begins with `prefix`; the one that sorts last where there are several versions.

@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char};
+use std::fmt;
 use std::path::Path;
 
-use cudarc::nvrtc::{Ptx, result, sys};
+use cudarc::nvrtc::{result, sys};
 
 use super::error::{CudaError, During};
 use super::library;
+use super::target::{Architecture, Target};
 
 /// A kernel's source file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSource {
     /// The file's name, as compiler messages and run-time checks give it.
     pub name: &'static str,
@@ -35,7 +37,7 @@ const HEADERS: [(&str, &str); 5] = [
 ];
 
 /// A source together with the sizes it is compiled for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The source file.
     pub source: KernelSource,
@@ -43,24 +45,43 @@ pub struct Program {
     pub defines: Vec<(&'static str, usize)>,
 }
 
-/// What to compile for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// Machine code for one compute capability.
-    Cubin {
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
-    /// PTX of the lowest level that the kernels are written for, `sm_80`.
-    Ptx,
+impl Program {
+    /// What it is, for a human reader.
+    pub(super) fn about(&self, target: Target, compiler: &Compiler) -> String {
+        format!("{self} for {target}, by NVRTC {}", compiler.version())
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.source.name)?;
+        self.defines.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
+}
+
+/// The texts that a source is compiled from, itself the first, by the names that messages and includes have for them.
+pub(super) fn texts(source: &KernelSource) -> impl Iterator<Item = (&str, &str)> {
+    std::iter::once((source.name, &*source.text)).chain(HEADERS)
+}
+
+/// What the compiler is asked for.
+pub(super) fn options(program: &Program, target: Target) -> Vec<String> {
+    let mut options = vec![
+        target.option(),
+        "--std=c++17".to_owned(),
+        // Lets profilers, and checks of the PTX, name source lines. The code is the same.
+        "-lineinfo".to_owned(),
+        "--ptxas-options=-v".to_owned(),
+    ];
+    options.extend(program.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+    options
 }
 
 /// A compiled program.
 #[derive(Debug)]
 pub struct Compiled {
-    pub(super) image: Ptx,
+    /// Machine code, or the text of PTX.
+    pub code: Vec<u8>,
     /// The compiler's messages: registers and spills of each kernel, for machine code.
     pub log: String,
 }
@@ -70,19 +91,40 @@ pub struct Compiled {
 pub struct Compiler {
     /// Compute capabilities it makes machine code for, as 10 * major + minor.
     architectures: Vec<u32>,
+    /// What it writes above PTX: its version, build and parts.
+    identity: String,
 }
+
+/// Compiled for what the compiler writes above it.
+const NOTHING: KernelSource = KernelSource::embedded("nothing.cu", "");
 
 impl Compiler {
     /// Finds NVRTC in `folder`, or on the library path where none is given.
     pub fn find(folder: Option<&Path>) -> Result<Self, CudaError> {
         library::load_compiler(folder)?;
-        Ok(Self { architectures: supported_architectures()? })
+        let mut compiler = Self { architectures: supported_architectures()?, identity: String::new() };
+        let nothing = compiler.compile(&Program { source: NOTHING, defines: Vec::new() }, Target::Ptx)?;
+        let nothing = String::from_utf8_lossy(&nothing.code);
+        compiler.identity = nothing.lines().take_while(|line| line.starts_with("//")).collect::<Vec<_>>().join("\n");
+        Ok(compiler)
+    }
+
+    /// Which of all compilers it is: the same words mean the same code.
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Its version to the build, such as `13.0.88`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        let version = self.identity.split_once(", V").map(|(_, rest)| rest);
+        version.and_then(|rest| rest.split_whitespace().next()).unwrap_or("of unknown version")
     }
 
     /// Whether machine code can be made for a compute capability.
     #[must_use]
     pub fn supports(&self, major: u32, minor: u32) -> bool {
-        self.architectures.contains(&(10 * major + minor))
+        self.architectures.contains(&Architecture::of(major, minor).number())
     }
 
     /// Compiles a program.
@@ -91,28 +133,17 @@ impl Compiler {
     pub fn compile(&self, program: &Program, target: Target) -> Result<Compiled, CudaError> {
         let source = &program.source;
         let handle = Handle::create(source)?;
-        let mut options = vec![
-            match target {
-                Target::Cubin { major, minor } => format!("--gpu-architecture=sm_{major}{minor}"),
-                Target::Ptx => "--gpu-architecture=compute_80".to_owned(),
-            },
-            "--std=c++17".to_owned(),
-            // Lets profilers, and checks of the PTX, name source lines. The code is the same.
-            "-lineinfo".to_owned(),
-            "--ptxas-options=-v".to_owned(),
-        ];
-        options.extend(program.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         // SAFETY: the handle is a live program.
-        let outcome = unsafe { result::compile_program(handle.program, &options) };
+        let outcome = unsafe { result::compile_program(handle.program, &options(program, target)) };
         let log = handle.log()?;
         if outcome.is_err() {
             return Err(CudaError::Compile { kernel: source.name.to_owned(), log });
         }
-        let image = match target {
-            Target::Cubin { .. } => Ptx::from_binary(handle.cubin()?),
-            Target::Ptx => Ptx::from_src(handle.ptx()?),
+        let code = match target {
+            Target::Cubin(_) => handle.cubin()?,
+            Target::Ptx => handle.ptx()?.into_bytes(),
         };
-        Ok(Compiled { image, log })
+        Ok(Compiled { code, log })
     }
 }
 
@@ -158,7 +189,8 @@ impl Handle {
     fn log(&self) -> Result<String, CudaError> {
         // SAFETY: the handle is a live program.
         let log = unsafe { result::get_program_log(self.program) }.during("reading the compiler's messages")?;
-        Ok(until_nul(&log))
+        // How long it took is all that is not the same each time.
+        Ok(until_nul(&log).lines().filter(|line| !line.contains("Compile time")).collect::<Vec<_>>().join("\n"))
     }
 
     fn ptx(&self) -> Result<String, CudaError> {

@@ -2,28 +2,37 @@
 //! it found, and the problems that the kernels must solve.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use kernels::cuda::{CudaDevice, CudaOptions};
+use kernels::cuda::{Compiler, CudaDevice, CudaOptions, KernelCache};
 
 pub mod cases;
 mod emulator;
+pub mod machine_code;
 pub mod mutants;
 pub mod mutation;
+pub mod opcodes;
 pub mod operation_cases;
 pub mod product_cases;
+pub mod programs;
 pub mod roofline;
 pub mod subjects;
 
 pub use emulator::{Counters, Emulator};
 
-/// The emulated driver and the pinned compiler.
+/// The emulated driver and the pinned compiler; compiled kernels are kept for the tests that need them again.
 ///
 /// # Panics
 ///
 /// If either is missing, with the command that brings it.
 #[must_use]
 pub fn options() -> CudaOptions {
-    CudaOptions { driver_path: Some(emulator_path()), nvrtc_path: Some(compiler_folder()), ordinal: 0 }
+    CudaOptions {
+        driver_path: Some(emulator_path()),
+        nvrtc_path: Some(compiler_folder()),
+        kernel_cache: Some(Arc::new(kernel_cache())),
+        ..CudaOptions::default()
+    }
 }
 
 /// Opens the emulated device.
@@ -36,24 +45,46 @@ pub fn device() -> CudaDevice {
     CudaDevice::open(&options()).expect("the emulated device opens")
 }
 
-/// The folder with NVRTC, which stays with the sources wherever binaries are built.
+/// The pinned compiler.
+///
+/// # Panics
+///
+/// If it has not been fetched.
+#[must_use]
+pub fn compiler() -> Compiler {
+    Compiler::find(Some(&compiler_folder())).expect("the pinned compiler loads")
+}
+
+/// Where tests keep compiled kernels.
+#[must_use]
+pub fn kernel_cache() -> KernelCache {
+    KernelCache::new(workspace_target().join("kernel-cache"), CACHE_LIMIT)
+}
+
+/// The folder with NVRTC and nvdisasm, which stays with the sources wherever binaries are built.
 ///
 /// # Panics
 ///
 /// If it has not been fetched.
 #[must_use]
 pub fn compiler_folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/cuda-tools");
+    let folder = workspace_target().join("cuda-tools");
     assert!(folder.join("wheel.sha256").exists(), "{} is not there: run `cargo xtask cuda-tools`", folder.display());
     folder
 }
 
-/// The driver library, which cargo builds into the folder of tests, below that of programs.
+/// What the kernels of all tests may take of the disk.
+const CACHE_LIMIT: u64 = 512 << 20;
+
+fn workspace_target() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")
+}
+
+/// The driver library, which cargo builds into the folder of tests: below that of programs, and beside that of examples.
 fn emulator_path() -> PathBuf {
     let binary = std::env::current_exe().expect("a running test has a path");
     let folder = binary.parent().expect("a file is in a folder");
-    let below = folder.join("deps");
-    let library = if below.exists() { below } else { folder.to_owned() }.join("libcuda_emu.so");
-    assert!(library.exists(), "{} is not there: run `cargo build -p cuda-emu`", library.display());
-    library
+    let places = ["deps", ".", "../deps"].map(|place| folder.join(place).join("libcuda_emu.so"));
+    let found = places.iter().find(|place| place.exists());
+    found.unwrap_or_else(|| panic!("{} is not there: run `cargo build -p cuda-emu`", places[1].display())).clone()
 }

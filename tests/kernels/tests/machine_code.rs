@@ -1,150 +1,62 @@
 //! The kernels as machine code: what no emulator shows is whether they fit the registers.
 
-use kernel_tests::compiler_folder;
-use kernel_tests::product_cases::{DENSE_TILES, FORMATS};
-use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, Compiler, CopyPages,
-    DecodeAttention, DecodeAttentionShape, GatedDelta, GatedDeltaShape, GatedGemmShape, GatherRows, GatherRowsShape,
-    Gemm, GemmShape, GroupRows, GroupRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, KernelSource,
-    MergeSplits, MergeSplitsShape, MergeStates, MergeStatesShape, MlaDecode, MlaDecodeShape, PrefillAttention,
-    PrefillAttentionShape, Program, QuantisedGemm, QuantisedGemmShape, RmsNorm, RmsNormShape, RopeKvWrite,
-    RopeKvWriteShape, RouteExperts, RouteExpertsShape, RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
-    Target,
-};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
-const TARGETS: [(u32, u32); 2] = [(8, 0), (9, 0)];
+use kernel_tests::machine_code::{TARGETS, differences, measure, table, table_path};
+use kernel_tests::programs::programs;
+use kernel_tests::{compiler, kernel_cache};
+use kernels::cuda::{KernelSource, Program, Target};
 
-fn programs() -> Vec<Program> {
-    let none = AttentionRules::default();
-    let all = AttentionRules { window: Some(4096), softcap: Some(50.0), sinks: true };
-    let attention = [
-        (32, 1, none),
-        (64, 3, all),
-        (128, 2, none),
-        (256, 3, all),
-        (16, 2, all),
-        (64, 4, none),
-        (80, 1, all),
-        (128, 4, none),
-        (128, 8, all),
-        (256, 4, all),
-    ]
-    .map(|(head_dim, group, rules)| {
-        let shape =
-            DecodeAttentionShape { head_dim, query_heads: 4 * group, kv_heads: 4, page_size: 16, split_tokens: 256 };
-        DecodeAttention::program(shape, rules, DecodeAttention::source(&shape)).unwrap()
-    });
-    let prefill = [
-        (16, 2, all),
-        (64, 1, none),
-        (80, 1, all),
-        (96, 7, none),
-        (128, 4, none),
-        (128, 8, all),
-        (192, 8, none),
-        (256, 4, all),
-    ]
-    .map(|(head_dim, group, rules)| {
-        let shape = PrefillAttentionShape { head_dim, query_heads: 4 * group, kv_heads: 4, page_size: 16 };
-        PrefillAttention::program(shape, rules, PrefillAttention::SOURCE).unwrap()
-    });
-    let products = [16, 32, 64, 128].map(|block_rows| {
-        let shape = GroupedGemmShape { block_rows, experts: 128, columns: 1536, depth: 2048, rows_per_input: 8 };
-        GroupedGemm::program(shape, GroupedGemm::SOURCE).unwrap()
-    });
-    let dense = DENSE_TILES.map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
-    let gated = [16, 64, 128].map(|block_rows| {
-        let shape = GroupedGemmShape { block_rows, experts: 128, columns: 768, depth: 2048, rows_per_input: 8 };
-        Kernel::program(GatedGemmShape(shape), GroupedGemm::SOURCE).unwrap()
-    });
-    let quantised = FORMATS.into_iter().flat_map(|format| {
-        DENSE_TILES.map(|tile| Kernel::program(QuantisedGemmShape { tile, format }, QuantisedGemm::SOURCE).unwrap())
-    });
-    let products = products.into_iter().chain(gated).chain(quantised);
-    let mla =
-        [(512, 64, 16), (512, 64, 128), (256, 32, 40), (128, 48, 5)].map(|(latent_dim, rope_dim, query_heads)| {
-            let shape = MlaDecodeShape { latent_dim, rope_dim, query_heads, page_size: 64, split_tokens: 1024 };
-            MlaDecode::program(shape, MlaDecode::SOURCE).unwrap()
-        });
-    let merges = [128, 512].map(|head_dim| {
-        let shape = MergeSplitsShape { head_dim, query_heads: 16, sinks: true };
-        MergeSplits::program(shape, MergeSplits::SOURCE).unwrap()
-    });
-    let attention = attention.into_iter().chain(prefill).chain(mla).chain(merges);
-    attention.chain(products).chain(dense).chain(operations()).collect()
+/// Those whose figures this test compares, and whether instructions are counted, which takes most of the time;
+/// `cargo xtask kernels --check` compares everything.
+const COMPARED: [(&str, bool); 2] = [("sm_80", false), ("sm_90", true)];
+
+#[test]
+fn no_kernel_spills_and_its_figures_are_those_committed() {
+    for (target, counted) in COMPARED {
+        let kernels = measure(target.parse().unwrap(), counted, &kernel_cache()).unwrap();
+        for kernel in &kernels {
+            assert_eq!((kernel.stack_bytes, kernel.spill_bytes), (0, 0), "{target}: local memory of {kernel:?}");
+        }
+        let Ok(committed) = fs::read_to_string(table_path(target)) else {
+            println!("no figures are committed for {target}");
+            continue;
+        };
+        let differences = differences(&committed, &table(&kernels));
+        assert!(
+            differences.is_empty(),
+            "machine code for {target} is not what is committed:\n  {}\nIf that is meant, run `cargo xtask kernels --bless`.",
+            differences.join("\n  ")
+        );
+    }
 }
 
-/// The operations beside attention and matrix products, in the widths that need most registers.
-fn operations() -> Vec<Program> {
-    let mut programs = vec![
-        Argmax::program(Argmax::SOURCE),
-        CopyPages::program(CopyPages::SOURCE),
-        Sample::program(Sample::SOURCE),
-        ShapeLogits::program(ShapeLogits::SOURCE),
-    ];
-    for width in [64, 111, 4096, 32768, 40960] {
-        programs.push(RmsNorm::program(RmsNormShape { width }, RmsNorm::SOURCE).unwrap());
-        programs.push(GatherRows::program(GatherRowsShape { width }, GatherRows::SOURCE).unwrap());
-    }
-    for (experts, chosen) in [(128, 8), (1024, 8), (160, 160)] {
-        for renormalise in [false, true] {
-            let shape = RouteExpertsShape { experts, chosen, renormalise };
-            programs.push(RouteExperts::program(shape, RouteExperts::SOURCE).unwrap());
-        }
-        let experts_shape = RouteExpertsShape { experts, chosen, renormalise: true };
-        let shape = RouteGroupsShape { experts: experts_shape, groups: 8, chosen_groups: 8 };
-        programs.push(Kernel::program(shape, RouteExperts::SOURCE).unwrap());
-        let shape = GroupRowsShape { experts, block_rows: 64 };
-        programs.push(GroupRows::program(shape, GroupRows::SOURCE).unwrap());
-    }
-    for width in [768, 111] {
-        let shape = CombineExpertsShape { width, chosen: 8 };
-        programs.push(CombineExperts::program(shape, CombineExperts::SOURCE).unwrap());
-        programs.push(SiluMul::program(SiluMulShape { width }, SiluMul::SOURCE).unwrap());
-        programs.push(AddBias::program(AddBiasShape { width }, AddBias::SOURCE).unwrap());
-    }
-    for (key_dim, value_dim, normalise) in [(128, 128, true), (64, 160, false)] {
-        let shape = GatedDeltaShape { key_heads: 16, value_heads: 32, key_dim, value_dim, normalise };
-        programs.push(GatedDelta::program(shape, GatedDelta::SOURCE).unwrap());
-    }
-    for sinks in [false, true] {
-        let shape = MergeStatesShape { head_dim: 128, query_heads: 32, sinks };
-        programs.push(MergeStates::program(shape, MergeStates::SOURCE).unwrap());
-    }
-    for norm in [HeadNorm::None, HeadNorm::PerHead, HeadNorm::AllHeads] {
-        for head_dim in [64, 128, 512] {
-            let shape = RopeKvWriteShape { head_dim, query_heads: 32, kv_heads: 8, page_size: 16, norm };
-            programs.push(RopeKvWrite::program(shape, RopeKvWrite::SOURCE).unwrap());
+/// The first shape of each source; the assembler is the same for all of them.
+#[test]
+fn every_source_compiles_for_every_target() {
+    let (compiler, cache) = (compiler(), kernel_cache());
+    for target in TARGETS.into_iter().filter(|target| !COMPARED.iter().any(|(compared, _)| compared == target)) {
+        let mut seen = BTreeSet::new();
+        for program in programs().iter().filter(|program| seen.insert(program.source.name)) {
+            cache.compile(&compiler, program, target.parse().unwrap()).unwrap();
         }
     }
-    programs
 }
 
 #[test]
-fn no_kernel_spills_registers() {
-    let compiler = Compiler::find(Some(&compiler_folder())).unwrap();
-    for (major, minor) in TARGETS {
-        for program in programs() {
-            let compiled = compiler.compile(&program, Target::Cubin { major, minor }).unwrap();
-            let usage: Vec<&str> =
-                compiled.log.lines().filter(|line| line.contains("spill") || line.contains("registers")).collect();
-            println!("sm_{major}{minor} {:?}\n  {}", program.defines, usage.join("\n  "));
-            let spills = usage.iter().filter(|line| line.contains("spill"));
-            assert!(usage.iter().any(|line| line.contains("registers")), "no usage in:\n{}", compiled.log);
-            for line in spills {
-                assert!(
-                    line.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"),
-                    "{:?}: {line}",
-                    program.defines
-                );
-            }
-        }
-    }
+fn every_source_is_among_the_programs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/cu");
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "cu"));
+    let sources: BTreeSet<_> = sources.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    let listed = programs().into_iter().map(|program| program.source.name.to_owned()).collect();
+    assert_eq!(sources, listed);
 }
 
 #[test]
 fn an_error_in_a_source_is_shown_with_its_line() {
-    let compiler = Compiler::find(Some(&compiler_folder())).unwrap();
     let program = Program {
         source: KernelSource {
             name: "broken.cu",
@@ -152,7 +64,7 @@ fn an_error_in_a_source_is_shown_with_its_line() {
         },
         defines: Vec::new(),
     };
-    let message = compiler.compile(&program, Target::Ptx).unwrap_err().to_string();
+    let message = compiler().compile(&program, Target::Ptx).unwrap_err().to_string();
     assert!(message.starts_with("broken.cu does not compile"), "{message}");
     assert!(message.contains("broken.cu(2)"), "{message}");
 }

@@ -17,6 +17,8 @@ pub use graphs::GraphUse;
 pub(in crate::model) use kernels::attention_shape;
 pub use state::{CudaSizes, CudaState};
 
+use ::kernels::cuda::CudaDevice;
+
 use super::config::ModelConfig;
 use super::plan::WeightPlan;
 use crate::error::{Error, Result};
@@ -56,6 +58,19 @@ const LOGIT_ROWS: usize = 64;
 pub fn check_supported(config: &ModelConfig, page_size: usize) -> Result<()> {
     let refused = |what: String| Error::Setting(format!("{what} (on CUDA; --device cpu has no such limit)"));
     kernels::check(config, page_size).map_err(|error| refused(error.to_string()))
+}
+
+/// Compiles every kernel of a model and keeps none of them: what `device` has loaded then is what the model needs.
+pub fn compile_kernels(
+    device: &CudaDevice,
+    config: &ModelConfig,
+    page_size: usize,
+    decode: DecodeKernel,
+) -> Result<()> {
+    check_supported(config, page_size)?;
+    kernels::Kernels::compile(device, config)?;
+    state::compile(device, config, (page_size, decode))?;
+    Ok(())
 }
 
 /// The memory that a model takes on a device when prompts run `chunk` tokens at a time.

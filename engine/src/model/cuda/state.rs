@@ -161,6 +161,33 @@ impl Splits {
     }
 }
 
+/// Compiles the kernels that know the size of a page: rotation with the write of keys and values, and attention by sliding
+/// window.
+pub(super) fn compile(
+    device: &CudaDevice,
+    config: &ModelConfig,
+    (page_size, decode): (usize, DecodeKernel),
+) -> Result<(RopeKvWrite, BTreeMap<Option<usize>, Attention>)> {
+    let shape = attention_shape(config, page_size);
+    let mut attention = BTreeMap::new();
+    for &window in &config.windows {
+        if let Entry::Vacant(entry) = attention.entry(window) {
+            let rules = AttentionRules { window, ..AttentionRules::default() };
+            entry.insert(Attention {
+                prefill: PrefillAttention::compile(device, shape, rules)?,
+                decode: match decode {
+                    DecodeKernel::Paged => None,
+                    DecodeKernel::SplitKv { tokens } => {
+                        let shape = split_shape(config, page_size, tokens);
+                        Some(DecodeAttention::compile(device, shape, rules)?)
+                    }
+                },
+            });
+        }
+    }
+    Ok((RopeKvWrite::compile(device, rope_shape(config, page_size))?, attention))
+}
+
 impl CudaState {
     /// How an element of a key or a value is kept.
     pub const ELEMENT: &str = "bfloat16";
@@ -190,26 +217,11 @@ impl CudaState {
         for _ in 0..config.layers {
             layers.push(PoolLayer { keys: pool()?, values: pool()? });
         }
-        let mut attention = BTreeMap::new();
-        for &window in &config.windows {
-            if let Entry::Vacant(entry) = attention.entry(window) {
-                let rules = AttentionRules { window, ..AttentionRules::default() };
-                entry.insert(Attention {
-                    prefill: PrefillAttention::compile(device, shape, rules)?,
-                    decode: match decode {
-                        DecodeKernel::Paged => None,
-                        DecodeKernel::SplitKv { tokens } => {
-                            let shape = split_shape(config, sizes.page_size, tokens);
-                            Some(DecodeAttention::compile(device, shape, rules)?)
-                        }
-                    },
-                });
-            }
-        }
+        let (rope, attention) = compile(device, config, (sizes.page_size, decode))?;
         Ok(Self {
             layers,
             layout,
-            rope: RopeKvWrite::compile(device, rope_shape(config, sizes.page_size))?,
+            rope,
             attention,
             splits: match decode {
                 DecodeKernel::Paged => None,

@@ -1,0 +1,57 @@
+//! Single instructions: the emulated device against dumps that GPUs made of them.
+
+use std::fs;
+use std::path::Path;
+
+use kernel_tests::{device, opcodes};
+use serde_json::{Value, json};
+
+#[test]
+fn the_emulated_device_does_what_gpus_did() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    let Ok(entries) = fs::read_dir(&folder) else {
+        println!("no GPU has made a dump yet: {} is not there", folder.display());
+        return;
+    };
+    let device = device();
+    for entry in entries {
+        let path = entry.unwrap().path();
+        let dump: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let differences =
+            opcodes::compare(&device, &dump).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(differences.is_empty(), "{}:\n  {}", path.display(), differences.join("\n  "));
+    }
+}
+
+/// With the emulated device's own dump, which shows the format and the comparison, and nothing of the instructions.
+#[test]
+fn a_dump_is_read_back_and_what_is_changed_in_it_is_noticed() {
+    let device = device();
+    let dump = opcodes::dump(&device, 5).unwrap();
+    let dump: Value = serde_json::from_str(&dump.to_string()).unwrap();
+    assert_eq!(opcodes::compare(&device, &dump), Ok(vec![]));
+    let names: Vec<_> =
+        dump["opcodes"].as_array().unwrap().iter().map(|entry| entry["opcode"].as_str().unwrap()).collect();
+    for (name, word) in [("add.s32", "00000001"), ("fma.rn.f32", "40490fdb"), ("ex2.approx.ftz.f32", "40490fdb")] {
+        let place = names.iter().position(|known| *known == name).unwrap();
+        let mut changed = dump.clone();
+        let results = changed["opcodes"][place]["results"].as_str().unwrap();
+        let results = format!("{word}{}", &results[8..]);
+        changed["opcodes"][place]["results"] = json!(results);
+        let differences = opcodes::compare(&device, &changed).unwrap();
+        let [difference] = &differences[..] else { panic!("{name}: {differences:?}") };
+        assert!(difference.starts_with(&format!("{name}: 1 of 256 lanes differ; lane 0 of")), "{difference}");
+    }
+    for (pointer, value) in [
+        ("/format", json!(2)),
+        ("/opcodes/0/opcode", json!("add.f33")),
+        ("/opcodes/0/results", json!("0")),
+        ("/opcodes/0/operands", json!("zz345678")),
+        ("/opcodes/0/operands", json!("12345678")),
+    ] {
+        let mut broken = dump.clone();
+        *broken.pointer_mut(pointer).unwrap() = value;
+        let error = opcodes::compare(&device, &broken).unwrap_err();
+        println!("{pointer}: {error}");
+    }
+}
