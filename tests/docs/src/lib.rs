@@ -32,6 +32,9 @@ pub mod migration {}
 #[doc = include_str!("../../../docs/readers.md")]
 pub mod readers {}
 
+#[doc = include_str!("../../../docs/roofline.md")]
+pub mod roofline {}
+
 #[doc = include_str!("../../../docs/surface.md")]
 pub mod surface {}
 
