@@ -274,4 +274,18 @@ mod on_a_terminal {
         let (status, screen) = terminal.ends();
         assert_eq!(status.code(), Some(130), "{screen}");
     }
+
+    #[test]
+    fn ctrl_c_at_the_first_prompt_and_after_a_whole_answer_ends_the_chat() {
+        for is_answered in [false, true] {
+            let mut terminal = chat(&FLAGS);
+            if is_answered {
+                says(&mut terminal, "Hello\r", &answer(&[Message::user("Hello")]));
+            }
+            // A chat that goes on would end by the second key, and well.
+            terminal.types("\x03\x04");
+            let (status, screen) = terminal.ends();
+            assert_eq!(status.code(), Some(130), "{screen}");
+        }
+    }
 }

@@ -247,10 +247,41 @@ fn a_prompt_may_come_through_a_pipe_and_has_to_be_text() {
         let arguments = ["generate", "--model-path", model, "--json", "--max-new-tokens", "2", flag];
         let piped = with_input(&[&arguments[..], &["-"]].concat(), "näïve\n".as_bytes());
         let given = engine(&[&arguments[..], &["näïve"]].concat());
-        assert_eq!(result(&piped)["prompt_token_ids"], result(&given)["prompt_token_ids"], "{flag}");
+        let ids = &result(&given)["prompt_token_ids"];
+        assert_eq!(result(&piped)["prompt_token_ids"], *ids, "{flag}");
+        // A line end of either kind is one.
+        let piped = with_input(&[&arguments[..], &["-"]].concat(), "näïve\r\n".as_bytes());
+        assert_eq!(result(&piped)["prompt_token_ids"], *ids, "{flag}");
         let said = refusal(&with_input(&[&arguments[..], &["-"]].concat(), b"ab\xff"), 1);
         assert_eq!(said, "engine: standard input is not UTF-8 text: byte 3 is 0xff\n");
     }
+}
+
+#[test]
+fn a_text_begins_with_the_token_of_its_tokenizer_and_a_conversation_as_its_template_has_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = models().join("llama");
+    for name in ["config.json", "tokenizer_config.json", "model.safetensors"] {
+        std::fs::copy(source.join(name), folder.path().join(name)).expect("copied");
+    }
+    let mut tokenizer = json(&source.join("tokenizer.json"));
+    let (begin, text) = ("<|endoftext|>", serde_json::json!({"Sequence": {"id": "A", "type_id": 0}}));
+    tokenizer["post_processor"] = serde_json::json!({
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": begin, "type_id": 0}}, text],
+        "pair": [text, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {begin: {"id": begin, "ids": [509], "tokens": [begin]}},
+    });
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).expect("written");
+    let ids = |model: &Path, flag: &str| {
+        let model = model.to_str().expect("text");
+        let output = engine(&["generate", "--model-path", model, "--json", "--max-new-tokens", "1", flag, "Hello"]);
+        result(&output)["prompt_token_ids"].as_array().expect("a list").clone()
+    };
+    let mut text = vec![Value::from(509)];
+    text.extend(ids(&source, "--prompt"));
+    assert_eq!(ids(folder.path(), "--prompt"), text);
+    assert_eq!(ids(folder.path(), "--chat"), ids(&source, "--chat"));
 }
 
 #[test]

@@ -132,6 +132,10 @@ fn a_sharded_folder_gives_the_bits_of_the_single_file() {
     std::fs::write(&index, json!({"weight_map": map}).to_string()).expect("written");
     let error = refusal(folder.path()).expect("outside the folder");
     assert!(error.contains("not a plain file name"), "{error}");
+
+    // Where all are in one file, no index is asked for.
+    join(&single, &header, &data);
+    assert_eq!(refusal(folder.path()), None);
 }
 
 #[test]
@@ -200,6 +204,19 @@ fn all_tensors_that_do_not_fit_are_reported_together() {
 }
 
 #[test]
+fn frequencies_that_older_folders_store_are_passed_over() {
+    let folder = folder_of("llama_tied");
+    let path = folder.path().join("model.safetensors");
+    let (mut header, mut data) = split(&path);
+    let (start, end) = (data.len(), data.len() + 4);
+    data.extend([0; 4]);
+    header["model.layers.0.self_attn.rotary_emb.inv_freq"] =
+        json!({"dtype": "F32", "shape": [1], "data_offsets": [start, end]});
+    join(&path, &header, &data);
+    assert_eq!(refusal(folder.path()), None);
+}
+
+#[test]
 fn a_safetensors_file_cut_anywhere_is_an_error() {
     let folder = folder_of("llama_tied");
     let path = folder.path().join("model.safetensors");
@@ -216,6 +233,12 @@ fn a_safetensors_file_cut_anywhere_is_an_error() {
         let error = refusal(folder.path()).expect("a header larger than the file");
         assert!(error.contains(&format!("offset 0 claims a header of {claim} bytes")), "{error}");
     }
+    // The format's own library reads no longer header either, though the file has it.
+    std::fs::write(&path, 100_000_001_u64.to_le_bytes()).expect("written");
+    let file = std::fs::File::options().write(true).open(&path).expect("opened");
+    file.set_len(8 + 100_000_001).expect("as long as it says");
+    let error = refusal(folder.path()).expect("refused");
+    assert!(error.contains("claims a header of 100000001 bytes"), "{error}");
 }
 
 #[test]
@@ -584,6 +607,35 @@ fn a_gguf_file_that_lies_or_is_too_new_is_refused_by_name() {
 }
 
 #[test]
+fn gguf_counts_and_values_are_held_against_what_can_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    // Counts of tensors and of pairs; what follows.
+    let refused = |tensors: u64, pairs: u64, rest: &[&[u8]]| {
+        let head = [&b"GGUF"[..], &3_u32.to_le_bytes(), &tensors.to_le_bytes(), &pairs.to_le_bytes()];
+        std::fs::write(&path, [head.concat(), rest.concat()].concat()).expect("written");
+        weights::gguf::open(&path).map(|_| ()).expect_err("refused").to_string()
+    };
+    // 8 bytes of a count of pairs and 40 more; a tensor takes 24 at least.
+    let error = refused(3, 0, &[&[0; 40]]);
+    assert!(error.contains("claims 3 tensors, the file has room for 2"), "{error}");
+    // A pair takes 13.
+    let error = refused(0, 3, &[&[0; 38]]);
+    assert!(error.contains("claims 3 metadata pairs, the file has room for 2"), "{error}");
+
+    let key = [&1_u64.to_le_bytes()[..], b"a"].concat();
+    let error = refused(0, 1, &[&key, &7_u32.to_le_bytes(), &[2], &[0; 8]]);
+    assert!(error.contains("truth value 2"), "{error}");
+    let many = (1_usize << 22) + 1;
+    let bytes = [&9_u32.to_le_bytes()[..], &0_u32.to_le_bytes(), &(many as u64).to_le_bytes()].concat();
+    let error = refused(0, 1, &[&key, &bytes, &vec![0; many]]);
+    assert!(error.contains("array of 4194305 elements (limit: 4194304)"), "{error}");
+
+    let error = weights::gguf::open(folder.path()).map(|_| ()).expect_err("a folder").to_string();
+    assert!(error.contains("not a file"), "{error}");
+}
+
+#[test]
 fn gguf_tensors_and_metadata_that_cannot_be_used_are_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.gguf");
@@ -619,7 +671,7 @@ fn gguf_tensors_and_metadata_that_cannot_be_used_are_refused_by_name() {
 fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.gguf");
-    let refuse = |name: &str, changes: Vec<(&str, Meta<'static>)>| {
+    let refuse_with = |tensors: &[TensorData], name: &str, changes: Vec<(&str, Meta<'static>)>| {
         let mut keys = vec![
             ("block_count", Meta::U32(1)),
             ("context_length", Meta::U32(64)),
@@ -635,10 +687,17 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
         let mut metadata: Vec<(&str, Meta<'_>)> = vec![("general.architecture", Meta::Text(name))];
         let (keys, values): (Vec<String>, Vec<Meta<'_>>) = all.into_iter().unzip();
         metadata.extend(keys.iter().map(String::as_str).zip(values));
-        std::fs::write(&path, gguf::write(&metadata, &[])).expect("written");
+        std::fs::write(&path, gguf::write(&metadata, tensors)).expect("written");
         let (metadata, weights) = weights::gguf::open(&path).expect("a file");
         ModelConfig::from_gguf(&metadata, &weights).map_or_else(|error| error.to_string(), |_| String::new())
     };
+    let refuse = |name: &str, changes: Vec<(&str, Meta<'static>)>| refuse_with(&[], name, changes);
+    let divisors = TensorData { name: "rope_freqs.weight".into(), shape: vec![2], kind: 0, bytes: vec![0; 8] };
+    let divisors = std::slice::from_ref(&divisors);
+    assert_eq!(refuse_with(divisors, "llama", vec![]), "");
+    let linear = vec![("rope.scaling.type", Meta::Text("linear")), ("rope.scaling.factor", Meta::F32(2.0))];
+    let error = refuse_with(divisors, "llama", linear);
+    assert!(error.contains("linear together with tensor `rope_freqs.weight`"), "{error}");
     assert_eq!(refuse("llama", vec![]), "", "as it stands it is a model");
     let experts = |changes: Vec<(&'static str, Meta<'static>)>| {
         let mut all = vec![("expert_count", Meta::U32(4)), ("expert_used_count", Meta::U32(2))];
@@ -646,6 +705,7 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
         all
     };
     assert_eq!(refuse("llama", experts(vec![])), "");
+    assert_eq!(refuse("olmoe", experts(vec![("expert_gating_func", Meta::U32(1))])), "", "the one that is computed");
     let cases = [
         (refuse("gemma", vec![]), "GGUF architecture gemma (known: llama, olmoe, qwen2, qwen3, qwen3moe)"),
         (refuse("qwen2", experts(vec![])), "`qwen2.expert_count`"),

@@ -298,6 +298,8 @@ mod tests {
             "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]});
         let mixtral = json!({"sliding_window": 9, "layer_types": vec!["sliding_attention"; 4], "num_local_experts": 4,
             "num_experts_per_tok": 1});
+        let unused = json!({"sliding_window": 9, "use_sliding_window": false, "max_window_layers": 2,
+            "num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 8});
         let (no, yes) = (None, Some(9));
         let cases = [
             ("LlamaForCausalLM", &off, [no; 4]),
@@ -308,7 +310,9 @@ mod tests {
             ("MixtralForCausalLM", &mixtral, [yes; 4]),
             ("Qwen2ForCausalLM", &json!({"sliding_window": 9}), [no; 4]),
             ("Qwen2ForCausalLM", &json!({"sliding_window": 9, "use_sliding_window": true}), [no; 4]),
+            ("Qwen2ForCausalLM", &json!({"sliding_window": 9, "max_window_layers": null}), [no; 4]),
             ("Qwen2ForCausalLM", &above, [no, no, no, yes]),
+            ("Qwen3MoeForCausalLM", &unused, [no; 4]),
             ("Qwen3ForCausalLM", &above, [no, no, no, yes]),
             ("Qwen3ForCausalLM", &typed, [no, yes, no, yes]),
         ];
@@ -374,6 +378,9 @@ mod tests {
             Some(vec![dense, with, dense, dense])
         );
         assert_eq!(sparse(json!({"num_experts": 0})), None);
+        let twice = json!({"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2});
+        let experts = read(&of("MixtralForCausalLM", &twice)).unwrap_or_else(|e| panic!("{e}")).experts;
+        assert_eq!(experts.map(|experts| experts.count), Some(4), "one number under both names");
     }
 
     #[test]

@@ -339,6 +339,15 @@ mod tests {
     }
 
     #[test]
+    fn beside_the_window_there_is_room_for_a_page_or_no_pool() {
+        let token = TokenBytes { full: 2, window: 1, draft: 0 };
+        // 16 for the window, 8 for a page of full tokens.
+        assert_eq!(by_cap(24, token, 16, 4), Some(Pools { full_tokens: 4, window_tokens: 16 }));
+        assert_eq!(by_cap(23, token, 16, 4), None);
+        assert_eq!(by_cap(15, token, 16, 4), None);
+    }
+
+    #[test]
     fn memory_is_used_and_never_exceeded() {
         for full in 1..5 {
             for window in 1..5 {

@@ -292,6 +292,8 @@ mod tests {
             (TIMES.replace("0.5", "0.0"), "`bias_seconds` has 0"),
             (TIMES.replace("0.25", "-0.25"), "`alpha_seconds` has -0.25"),
             (TIMES.replace("[10, 20]", "[20, 10]"), "`m_probes` has to ascend: 10 follows 20"),
+            (TIMES.replace("[1, 3]", "[3, 1]"), "`bs_probes` has to ascend: 1 follows 3"),
+            (TIMES.replace("[0.25, 0.75]", "[0.25]"), "`bs_probes` and `alpha_seconds` need one length"),
             (TIMES.replace("[0.0, 1.0]", "[0.0]"), "`m_probes` and `theta_seconds` need one length"),
             (String::new(), "line 1"),
         ];

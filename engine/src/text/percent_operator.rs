@@ -211,6 +211,7 @@ mod tests {
             ("{{ -a % -b }}", "{{ -a | percent_operator( -b) }}"),
             ("{{ a % b % c }}", "{{ a | percent_operator( b) | percent_operator( c) }}"),
             ("{{ a % b * c }}", "{{ a | percent_operator( b) * c }}"),
+            ("{{ a * b - c % d }}", "{{ a * b - c | percent_operator( d) }}"),
             ("{{ a % b ** c.d }}", "{{ a | percent_operator( b ** c.d) }}"),
             (
                 "{{ f('%d' % n, '%' % (a % b)) }}",
@@ -237,6 +238,9 @@ mod tests {
             "{{ a * -b % c }}",
             "{{ a % b is odd }}",
             "{{ a % }}",
+            "{{ a % * b }}",
+            "{{ a % b. }}",
+            "{{ a + % b }}",
             "{{ % a }}",
             "{{ a) % b }}",
             "{{ a % (b }}",

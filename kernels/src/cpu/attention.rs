@@ -287,6 +287,8 @@ mod tests {
                     check(&workers, &mut random, page_size, shape, &spans);
                     // Alone it is too little for all threads, so that they share its context.
                     check(&workers, &mut random, page_size, shape, &[(516, 1)]);
+                    // So are two of them, one of which has fewer pieces.
+                    check(&workers, &mut random, page_size, shape, &[(516, 1), (200, 1)]);
                 }
             }
         }

@@ -47,4 +47,6 @@ pub use routing::{ExpertWeights, Routing, route};
 pub use workers::{Workers, WorkersError};
 
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod testing;

@@ -243,8 +243,14 @@ fn removal_always_succeeds_and_suspends_what_no_longer_fits() {
     assert_eq!(chunk(&cfg), 512);
     // Without its layer the child reads the parent's value, and says so.
     assert_eq!(child.pin().schedule().max_tokens(), 4096);
-    let explanation = child.explain("schedule.max_tokens").unwrap().to_string();
-    assert!(explanation.contains("suspended"), "{explanation}");
+    let explanation = child.explain("schedule.max_tokens").unwrap();
+    let (steps, text): (Vec<_>, _) = (explanation.steps().collect(), explanation.to_string());
+    let [.., (origin, "4096"), (_, "400")] = steps[..] else { panic!("{text}") };
+    assert_eq!(explanation.origin(), origin, "that of the value in force");
+    let marked: Vec<_> = text.lines().filter(|line| line.starts_with('>')).collect();
+    assert_eq!(marked, [format!("> {origin}: 4096")], "{text}");
+    let suspended = text.lines().filter(|line| line.contains("(suspended: "));
+    assert!(suspended.eq(text.lines().last()), "{text}");
     // What made it invalid goes away: the layer is back.
     let smaller = cfg.override_with("again", |o| o.schedule().chunk(200)).unwrap();
     assert_eq!((chunk(&child), child.pin().schedule().max_tokens()), (200, 400));

@@ -350,6 +350,15 @@ mod tests {
     }
 
     #[test]
+    fn a_leap_is_no_longer_than_the_way_from_a_mark() {
+        let text = "1, ".repeat(100_000);
+        let positions = Positions::of(&text);
+        let backwards = (0..text.len()).rev().step_by(1000);
+        let (leaps, walked) = (backwards.len(), walked(&positions, backwards));
+        assert!(walked <= leaps * Positions::STEP, "{walked} bytes for {leaps} positions");
+    }
+
+    #[test]
     fn any_order_finds_the_same() {
         let text = "ä\n\nbc, ö\n".repeat(500);
         let plain = |offset: usize| {

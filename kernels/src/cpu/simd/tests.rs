@@ -117,7 +117,21 @@ fn powers_are_within_two_units_over_the_whole_range() {
     for isa in Isa::available() {
         // Every 1024th of the numbers from -110 to 100, and the ends of the range.
         let mut x: Vec<f32> = (0..215_040).map(|i| -110.0 + i as f32 / 1024.0).collect();
-        x.extend([f32::NEG_INFINITY, 0.0, -0.0, 1e-30, -1e-30, 88.722_83, 88.722_84, -87.336_54, -103.972_08, -103.98]);
+        x.extend([
+            f32::NEG_INFINITY,
+            f32::MIN,
+            f32::MAX,
+            f32::INFINITY,
+            0.0,
+            -0.0,
+            1e-30,
+            -1e-30,
+            88.722_83,
+            88.722_84,
+            -87.336_54,
+            -103.972_08,
+            -103.98,
+        ]);
         let mut got = x.clone();
         exp_shifted(isa, &mut got, 0.0);
         for (&x, &got) in x.iter().zip(&got) {

@@ -204,6 +204,20 @@ fn nesting_is_bounded() {
         deep("a.yaml", format!("http: {{hosts: {open}{close}}}"));
         deep("a.yaml", format!("http:\n  hosts:\n  {}", "- ".repeat(depth)));
     }
+    // The table at the top and that of the namespace count too.
+    for (lists, is_refused) in [(62, false), (63, true)] {
+        let (open, close) = ("[".repeat(lists), "]".repeat(lists));
+        let texts = [
+            ("a.toml", format!("[http]\nhosts = {open}{close}")),
+            ("a.json", format!("{{\"http\": {{\"hosts\": {open}{close}}}}}")),
+            ("a.yaml", format!("http: {{hosts: {open}{close}}}")),
+        ];
+        for (name, text) in texts {
+            let found = faults(name, &text);
+            let says = found.iter().any(|line| line.contains("nested more than 64 deep"));
+            assert_eq!(says, is_refused, "{name}: {lists} lists: {found:?}");
+        }
+    }
     // An alias brings the depth of what it repeats along.
     let chain: Vec<_> = (1..200).map(|n| format!("a{n}: &a{n} [*a{}]\n", n - 1)).collect();
     deep("a.yaml", format!("a0: &a0 []\n{}", chain.concat()));

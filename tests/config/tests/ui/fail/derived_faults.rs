@@ -8,6 +8,7 @@ use kitbag::ConfigNamespaces;
         pool.c: usize = f(pool.worker),
         lonely: usize = f(pool.workers),
         pool.d: usize = 3,
+        pool.e: usize = g(facts),
     ),
     validate(check(pool.queu))
 )]
@@ -22,6 +23,10 @@ struct Args {
 
 fn f(x: usize) -> usize {
     x
+}
+
+fn g(_: &kitbag::Facts) -> usize {
+    1
 }
 
 fn check(_: usize) -> Result<(), String> {

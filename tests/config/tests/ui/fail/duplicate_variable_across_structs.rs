@@ -42,4 +42,28 @@ struct Other {
     third: Third,
 }
 
+#[derive(ConfigNamespaces)]
+#[config(ns = "a")]
+struct A {
+    /// Size.
+    #[config(default = 1)]
+    b_c: usize,
+}
+
+#[derive(ConfigNamespaces)]
+#[config(ns = "a_b")]
+struct AB {
+    /// Size.
+    #[config(default = 1)]
+    c: usize,
+}
+
+#[derive(ConfigNamespaces)]
+struct Alike {
+    #[config(nested)]
+    a: A,
+    #[config(nested)]
+    a_b: AB,
+}
+
 fn main() {}

@@ -12,6 +12,12 @@ struct Args {
     /// Width.
     #[config(ns = "pool", default = 2)]
     width: usize,
+    /// Depth.
+    #[config(ns = "pool", default = 2, alias = "pool.old")]
+    depth: usize,
+    /// Height.
+    #[config(ns = "pool", default = 2, alias = "pool.old")]
+    height: usize,
 }
 
 fn main() {}
