@@ -167,7 +167,7 @@ const SCENARIOS: &[(&str, &[Test])] = &[
         "a driver or a compiler that is not there ends the program",
         &[
             ("kernels/tests/no_driver.rs", "opening_a_device_says_that_there_is_no_driver"),
-            ("tests/kernels/tests/no_compiler.rs", "a_device_does_not_open_without_a_compiler"),
+            ("tests/kernels/tests/missing_parts.rs", "no_compiler"),
         ],
     ),
 ];
