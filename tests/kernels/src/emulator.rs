@@ -44,10 +44,7 @@ impl Emulator {
     ///
     /// If the library is another one.
     pub fn set_schedule(&self, seed: u64) {
-        type Set = extern "C" fn(u64);
-        // SAFETY: that is the function's type.
-        let set = unsafe { self.0.get::<Set>("cuda_emu_set_schedule") };
-        set.expect("the emulator takes a schedule")(seed);
+        self.set("cuda_emu_set_schedule", seed);
     }
 
     /// Has work done only when something waits for it from now on, in a random order of those that events and streams
@@ -57,10 +54,7 @@ impl Emulator {
     ///
     /// If the library is another one.
     pub fn defer(&self, seed: u64) {
-        type Defer = extern "C" fn(u64);
-        // SAFETY: that is the function's type.
-        let defer = unsafe { self.0.get::<Defer>("cuda_emu_defer") };
-        defer.expect("the emulator defers work")(seed);
+        self.set("cuda_emu_defer", seed);
     }
 
     /// Takes a kernel for an endless loop after that many instructions of its warps.
@@ -69,10 +63,7 @@ impl Emulator {
     ///
     /// If the library is another one.
     pub fn set_budget(&self, instructions: u64) {
-        type Set = extern "C" fn(u64);
-        // SAFETY: that is the function's type.
-        let set = unsafe { self.0.get::<Set>("cuda_emu_set_budget") };
-        set.expect("the emulator takes a budget")(instructions);
+        self.set("cuda_emu_set_budget", instructions);
     }
 
     /// A number that is another one where the instructions of the modules loaded since
@@ -104,10 +95,7 @@ impl Emulator {
     ///
     /// If the library is another one.
     pub fn refuse_graphs(&self, refuses: bool) {
-        type Refuse = extern "C" fn(i32);
-        // SAFETY: that is the function's type.
-        let refuse = unsafe { self.0.get::<Refuse>("cuda_emu_refuse_graphs") };
-        refuse.expect("the emulator refuses graphs")(i32::from(refuses));
+        self.set("cuda_emu_refuse_graphs", i32::from(refuses));
     }
 
     /// Switches off, or on again, all checks that execution can do without.
@@ -116,10 +104,7 @@ impl Emulator {
     ///
     /// If the library is another one.
     pub fn set_checks(&self, on: bool) {
-        type Set = extern "C" fn(bool);
-        // SAFETY: that is the function's type.
-        let set = unsafe { self.0.get::<Set>("cuda_emu_set_checks") };
-        set.expect("the emulator's checks can be switched")(on);
+        self.set("cuda_emu_set_checks", on);
     }
 
     /// Lets blocks race from now on, or no longer: for inputs that a kernel must bear but cannot serve.
@@ -128,10 +113,7 @@ impl Emulator {
     ///
     /// If the library is another one.
     pub fn allow_block_races(&self, on: bool) {
-        type Allow = extern "C" fn(bool);
-        // SAFETY: that is the function's type.
-        let allow = unsafe { self.0.get::<Allow>("cuda_emu_allow_block_races") };
-        allow.expect("the emulator can let blocks race")(on);
+        self.set("cuda_emu_allow_block_races", on);
     }
 
     /// Has kernels timed from now on, or no longer, and gives the processor time of the last one in seconds.
@@ -201,6 +183,13 @@ impl Emulator {
         // SAFETY: that is the type of the emulator's counters.
         let count = unsafe { self.0.get::<Count>(name) };
         count.expect("the emulator counts")()
+    }
+
+    /// Calls one of the emulator's functions that take a value and give nothing; all callers are above.
+    fn set<T>(&self, function: &str, value: T) {
+        // SAFETY: every caller names a function that takes a `T`.
+        let set = unsafe { self.0.get::<extern "C" fn(T)>(function) };
+        set.unwrap_or_else(|error| panic!("{function}: {error}"))(value);
     }
 }
 
