@@ -11,8 +11,8 @@ use kernel_tests::mutants::{Harmless, Kind, Mutant, Sources, Trial, Verdict, mut
 use kernel_tests::mutation::{alone, assert_reported, inline, mutate};
 use kernel_tests::subjects::subjects;
 use kernel_tests::{Emulator, device};
-use kernels::cuda::check::GroupedGemmProblem;
-use kernels::cuda::{CudaError, GroupedGemm, GroupedGemmShape, KernelSource};
+use kernels::cuda::check::{GroupedGemmProblem, SampleProblem};
+use kernels::cuda::{CudaError, GroupedGemm, GroupedGemmShape, KernelSource, Sample};
 
 /// Of the mutants of a kind in a file, the first is tried here, and then one in so many.
 const SAMPLE: usize = 80;
@@ -120,6 +120,20 @@ fn a_product_with_a_wrong_fragment_address_has_wrong_numbers() {
     let _alone = alone();
     let source = mutate(&product_source(), "lane / 8 % 2 * 8", "lane / 16 * 8");
     assert!(!run_product(source).unwrap());
+}
+
+/// The tokens are right here, because the emulator lets the last lane win, and on a GPU may be others.
+#[test]
+fn lanes_that_draw_several_tokens_conflict() {
+    let _alone = alone();
+    let run = |source: KernelSource| -> Result<bool, CudaError> {
+        let device = device();
+        let problem = SampleProblem::random(22, 1024, 0, 51);
+        let (tokens, untouched) = problem.run(&device, &Sample::compile_source(&device, source)?)?;
+        Ok(untouched && problem.first_wrong(&tokens).is_none())
+    };
+    let source = mutate(&Sample::SOURCE, "target < end && target >= end - weight", "target >= end - weight");
+    assert_reported(run(source.clone()), &source, "different values", &["tokens[index] = token"]);
 }
 
 /// Right numbers, and slow: what the counters are for.

@@ -1,7 +1,7 @@
 //! The state that the warps of a block share, and checked access to all memories.
 
 use crate::check::bank::excess_passes;
-use crate::check::blocks::{Clash, Order, Touch};
+use crate::check::blocks::{Clash, Touch};
 use crate::check::race::{Access, Conflict, Rules, Shadow, Write};
 use crate::error::{Checked, FaultKind, RawFault};
 use crate::memory::{AccessError, Memory, Units};
@@ -310,6 +310,15 @@ impl<'a> Block<'a> {
         RawFault::at_lane(FaultKind::BlockRace, lane, message)
     }
 
+    /// Of a store by which two lanes leave different values in one place.
+    #[cold]
+    pub(crate) fn store_conflict(&self, lost: usize, kept: usize, address: u64) -> Box<RawFault> {
+        let place = self.memory.nearest(address);
+        let message =
+            format!("lanes {lost} and {kept} store different values at {place}, and nothing says which of them stays");
+        RawFault::at_lane(FaultKind::StoreConflict, lost, message)
+    }
+
     /// An instruction as messages name it.
     fn site(&self, pc: u32) -> String {
         let site = &self.kernel.sites[pc as usize];
@@ -336,7 +345,7 @@ impl Cx<'_, '_> {
     /// What the instruction does to global memory, if that is watched.
     #[inline(always)]
     pub(crate) fn touch(&self, args: &Args, writes: bool) -> Option<Touch> {
-        let strong = args.order != Order::Weak;
+        let strong = args.order.reaches_blocks();
         self.block.options.block_races.then_some(Touch { writes, strong, pc: self.pc })
     }
 

@@ -75,6 +75,8 @@ pub enum FaultKind {
     WriteAfterWrite,
     /// Two blocks accessed the same global memory, one of them writing, and nothing orders them.
     BlockRace,
+    /// Lanes of one store wrote different values to one place in global memory, of which any may stay.
+    StoreConflict,
     /// A shared access to the target of a `cp.async` that has not been waited for.
     PendingCopy,
     /// A read of shared or global memory that nobody has written.

@@ -20,6 +20,9 @@ pub struct Options {
     pub races: bool,
     /// Races between blocks: accesses to global memory, one of them a write, that nothing orders.
     pub block_races: bool,
+    /// Stores to global memory by which lanes of one instruction leave different values in one place. In shared memory
+    /// these are races.
+    pub store_conflicts: bool,
     /// Reads of shared memory that nobody has written.
     pub uninitialised_shared: bool,
     /// Reads of global memory that neither the host nor a kernel has written.
@@ -39,6 +42,7 @@ impl Default for Options {
         Self {
             races: true,
             block_races: true,
+            store_conflicts: true,
             uninitialised_shared: true,
             uninitialised_global: true,
             inactive_lanes: true,
@@ -56,6 +60,7 @@ impl Options {
         Self {
             races: false,
             block_races: false,
+            store_conflicts: false,
             uninitialised_shared: false,
             uninitialised_global: false,
             inactive_lanes: false,

@@ -308,6 +308,75 @@ fn blocks_that_race_are_told_with_both_lines_and_their_sound_twins_pass() {
     }
 }
 
+/// Lanes `l` and `l + 16` meet at `%d2` and `%r5`, and none at `%d3`; `%r1` is the lane, `%r2` the same for those who meet.
+#[test]
+fn lanes_that_store_different_values_to_one_place_conflict() {
+    const CONFLICT: Option<FaultKind> = Some(FaultKind::StoreConflict);
+    const RACE: Option<FaultKind> = Some(FaultKind::WriteAfterWrite);
+    let cases = [
+        ("st.global.u32 [%d2], %r1;", CONFLICT),
+        ("st.global.u8 [%d2], %r1;", CONFLICT),
+        ("st.global.v2.u32 [%d2], {%r2, %r1};", CONFLICT),
+        ("st.global.v4.u32 [%d2], {%r2, %r2, %r1, %r2};", CONFLICT),
+        ("st.global.cg.u32 [%d2], %r1;", CONFLICT),
+        ("st.weak.global.u32 [%d2], %r1;", CONFLICT),
+        ("st.u32 [%d2], %r1;", CONFLICT),
+        ("st.shared.u32 [%r5], %r1;", RACE),
+        ("st.shared.v2.u32 [%r5], {%r2, %r1};", RACE),
+        // One value, lanes that are off or apart, and what is no race.
+        ("st.global.u32 [%d2], %r2;", None),
+        ("st.global.v4.u32 [%d2], {%r2, %r2, %r2, %r2};", None),
+        ("st.shared.v2.u32 [%r5], {%r2, %r2};", None),
+        ("@%p1 st.global.u32 [%d2], %r1;", None),
+        ("@%p1 st.u32 [%d2], %r1;", None),
+        ("st.global.v4.u32 [%d3], {%r1, %r1, %r1, %r1};", None),
+        ("st.u32 [%d3], %r1;", None),
+        ("st.volatile.global.u32 [%d2], %r1;", None),
+        ("st.relaxed.cta.global.u32 [%d2], %r1;", None),
+        ("st.relaxed.gpu.global.u32 [%d2], %r1;", None),
+        ("red.global.max.u32 [%d2], %r1;", None),
+    ];
+    for (store, expected) in cases {
+        let body = format!(
+            "ld.param.u64 %d1, [out];\nmov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, 15;\nmad.wide.u32 %d2, %r2, 16, %d1;\n\
+             xor.b32 %r3, %r1, 31;\nmad.wide.u32 %d3, %r3, 16, %d1;\nmov.u32 %r4, s;\nmad.lo.u32 %r5, %r2, 16, %r4;\n\
+             setp.lt.u32 %p1, %r1, 16;\n.loc 1 7 0\n{store}"
+        );
+        let declarations = ".reg .pred %p<2>;\n.reg .b32 %r<6>;\n.reg .b64 %d<4>;\n.shared .align 16 .b8 s[256];";
+        let text = format!("{}.file 1 \"stores.cu\"\n", support::kernel(declarations, &body));
+        let run = |change: fn(&mut ptx_emu::Options)| {
+            let mut device = Device::new(&text);
+            change(&mut device.options);
+            let output = device.upload(&[77; 32 * 4]);
+            device.run("k", 32, &Params::new().u64(0).u64(output))
+        };
+        match (run(|_| ()), expected) {
+            (Ok(_), None) => {}
+            (Err(LaunchError::Fault(fault)), Some(kind)) => {
+                assert_eq!((fault.kind, fault.instruction.as_str()), (kind, store), "{fault}");
+                assert_eq!(fault.source.as_deref(), Some("stores.cu:7"), "{fault}");
+                assert!(fault.lane.is_some(), "{fault}");
+            }
+            (outcome, expected) => panic!("{store}: {outcome:?}, not {expected:?}"),
+        }
+        let silent = run(|options| (options.store_conflicts, options.races) = (false, false));
+        assert!(silent.is_ok(), "{store}: {silent:?}");
+    }
+}
+
+#[test]
+fn a_conflict_names_both_lanes_and_the_place() {
+    let text = support::kernel(
+        ".reg .pred %p;\n.reg .b32 %r<2>;\n.reg .b64 %d;",
+        "ld.param.u64 %d, [out];\nmov.u32 %r1, %tid.x;\nsetp.ge.u32 %p, %r1, 5;\n@%p st.global.u32 [%d+8], %r1;",
+    );
+    let mut device = Device::new(&text);
+    let output = device.buffer(4);
+    let fault = device.fault("k", 9, &Params::new().u64(0).u64(output));
+    assert_eq!((fault.kind, fault.lane), (FaultKind::StoreConflict, Some(5)), "{fault}");
+    assert!(fault.message.contains("lanes 5 and 8") && fault.message.contains("byte 8 of the 16 byte"), "{fault}");
+}
+
 #[test]
 fn launches_outside_the_limits_are_refused() {
     let mut device = Device::new(PTX);

@@ -23,11 +23,13 @@ const SOMEWHERE: u16 = 0x7fff;
 /// Beside a place: the access was strong.
 const STRONG: u16 = 0x8000;
 
-/// How an access orders others. Scopes within a block do not reach other blocks and count as weak.
+/// How an access orders others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     #[default]
     Weak,
+    /// Strong for the threads of its block, and weak for those of others, whom its scope does not reach.
+    OfBlock,
     Relaxed,
     Acquire,
     Release,
@@ -35,6 +37,12 @@ pub(crate) enum Order {
 }
 
 impl Order {
+    /// Whether it is strong for threads of other blocks as well.
+    #[inline(always)]
+    pub(crate) fn reaches_blocks(self) -> bool {
+        !matches!(self, Self::Weak | Self::OfBlock)
+    }
+
     fn acquires(self) -> bool {
         matches!(self, Self::Acquire | Self::AcquireRelease)
     }
@@ -168,7 +176,7 @@ impl Watch {
 
     /// The block accesses the variable at `address` in a way that may order others; `reads` and `writes` say how.
     pub(crate) fn synchronise(&mut self, address: u64, order: Order, reads: bool, writes: bool) {
-        if order == Order::Weak {
+        if !order.reaches_blocks() {
             return;
         }
         if order.releases() {
@@ -544,7 +552,9 @@ mod tests {
         assert!(run(true, false, Order::Acquire) && run(false, true, Order::Release));
         assert!(!run(false, true, Order::Relaxed), "written without a fence");
         assert!(!run(true, false, Order::Relaxed), "read without a fence");
-        assert!(!run(true, true, Order::Weak), "nothing that the other block could see");
+        for order in [Order::Weak, Order::OfBlock] {
+            assert!(!run(true, true, order), "nothing that the other block could see");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::check::blocks::Order;
 use crate::error::{Checked, FaultKind, RawFault};
 use crate::memory::Units;
 use crate::program::Args;
-use crate::regs::{LANES, Regs, Row, lanes};
+use crate::regs::{FULL, LANES, Regs, Row, lanes};
 use crate::ty::{Space, Ty};
 use crate::vector::{Access, access};
 
@@ -238,7 +238,7 @@ fn load<const N: usize, const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>,
     let units = match args.space {
         _ if !fits_file => None,
         Space::Shared => cx.block.shared_load_units::<N>(cx.core.id, cx.pc, &addresses, mask)?,
-        Space::Global if args.order == Order::Weak => {
+        Space::Global if !args.order.reaches_blocks() => {
             let touch = cx.touch(args, false);
             cx.block.memory.load_units::<N>(&addresses, mask, cx.block.options.uninitialised_global, touch)
         }
@@ -336,15 +336,70 @@ fn store<const N: usize, const E: usize>(cx: &mut Cx<'_, '_>, args: &Args, mask:
     if args.space == Space::Shared {
         cx.block.count_shared(&addresses, mask, N as u32);
     }
-    if args.space == Space::Global && args.order == Order::Weak && !cx.block.kernel.has_constants() {
+    if args.space == Space::Global && !args.order.reaches_blocks() && !cx.block.kernel.has_constants() {
         let touch = cx.touch(args, true);
         let regs = &cx.core.regs;
         if cx.block.memory.store_units::<N>(&addresses, mask, touch, |lane| stored::<N, E>(regs, args, lane)) {
             cx.block.stats.global_store_bytes += N as u64 * u64::from(mask.count_ones());
-            return Ok(());
+            return check_kept::<N, E>(cx, args, mask, &addresses);
         }
     }
-    store_each::<N, E>(cx, args, mask, &addresses)
+    store_each::<N, E>(cx, args, mask, &addresses)?;
+    check_kept::<N, E>(cx, args, mask, &addresses)
+}
+
+/// An error if lanes of a weak store have left different values in one place.
+///
+/// Which of them stays is undefined. Of equal values it does not matter: the CUDA guide leaves open only which lane is the
+/// last to write, and the memory model of PTX, to which this is a race of accesses of one size, that one of the values
+/// written is read. Strong stores are no race, whatever they write.
+#[inline(always)]
+fn check_kept<const N: usize, const E: usize>(
+    cx: &Cx<'_, '_>,
+    args: &Args,
+    mask: u32,
+    addresses: &Row<u64>,
+) -> Checked {
+    let watched = cx.block.options.store_conflicts && args.order == Order::Weak;
+    let global = matches!(args.space, Space::Global | Space::Generic);
+    // Aligned accesses of one size are apart or the same, and lanes whose addresses rise are apart.
+    if !watched || !global || rise(addresses, mask) {
+        return Ok(());
+    }
+    find_lost::<N, E>(cx, args, mask, addresses)
+}
+
+/// Whether every lane in `mask` has a higher address than those before it.
+#[inline(always)]
+fn rise(addresses: &Row<u64>, mask: u32) -> bool {
+    if mask == FULL {
+        return addresses.windows(2).fold(true, |rise, pair| rise & (pair[0] < pair[1]));
+    }
+    let mut rest = lanes(mask).map(|lane| addresses[lane]);
+    let Some(mut last) = rest.next() else { return true };
+    rest.all(|address| std::mem::replace(&mut last, address) < address)
+}
+
+/// Looks in memory for a lane whose value is no longer there.
+#[inline(never)]
+fn find_lost<const N: usize, const E: usize>(
+    cx: &Cx<'_, '_>,
+    args: &Args,
+    mask: u32,
+    addresses: &Row<u64>,
+) -> Checked {
+    for lane in lanes(mask) {
+        let (space, address) = args.space.resolve(addresses[lane]);
+        if matches!(space, Space::Shared | Space::Local) {
+            continue;
+        }
+        let there: [u8; N] = cx.block.global_load(lane, address)?;
+        if there != stored::<N, E>(&cx.core.regs, args, lane) {
+            let kept = lanes(mask).filter(|&other| addresses[other] == addresses[lane]).last().unwrap_or(lane);
+            return Err(cx.block.store_conflict(lane, kept, address));
+        }
+    }
+    Ok(())
 }
 
 /// Stores lane by lane, and says which lane may not.

@@ -97,7 +97,7 @@ fn order_of(qualifier: &str) -> Order {
     let mut parts = qualifier.split('.').skip(1);
     let (order, scope) = (parts.next().unwrap_or("weak"), parts.next());
     match order {
-        _ if scope == Some("cta") => Order::Weak,
+        _ if scope == Some("cta") => Order::OfBlock,
         "weak" => Order::Weak,
         "acquire" => Order::Acquire,
         "release" => Order::Release,
