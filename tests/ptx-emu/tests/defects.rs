@@ -256,8 +256,9 @@ fn a_random_schedule_is_named_in_the_error_and_repeats() {
 fn a_random_schedule_shuffles_blocks_and_warps() {
     let body = "ld.param.u64 %d1, [in];\nld.param.u64 %d2, [out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\n\
                 atom.global.add.u32 %r3, [%d1], 1;\nshr.u32 %r1, %r1, 5;\nmad.lo.u32 %r1, %r2, 4, %r1;\n\
-                mad.wide.u32 %d2, %r1, 4, %d2;\nst.global.u32 [%d2], %r3;";
-    let text = support::kernel(".reg .b32 %r<4>;\n.reg .b64 %d<4>;", body);
+                mad.wide.u32 %d2, %r1, 4, %d2;\n\
+                setp.eq.u32 %p, %laneid, 0;\n@%p st.global.u32 [%d2], %r3;";
+    let text = support::kernel(".reg .pred %p;\n.reg .b32 %r<4>;\n.reg .b64 %d<4>;", body);
     let numbers = |schedule| {
         let mut device = Device::new(&text);
         device.options.schedule = schedule;

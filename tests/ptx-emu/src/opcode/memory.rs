@@ -355,7 +355,7 @@ fn store<const N: usize, const E: usize>(cx: &mut Cx<'_, '_>, args: &Args, mask:
 /// written is read. Strong stores are no race, whatever they write.
 #[inline(always)]
 fn check_kept<const N: usize, const E: usize>(
-    cx: &Cx<'_, '_>,
+    cx: &mut Cx<'_, '_>,
     args: &Args,
     mask: u32,
     addresses: &Row<u64>,
@@ -373,7 +373,7 @@ fn check_kept<const N: usize, const E: usize>(
 #[inline(always)]
 fn rise(addresses: &Row<u64>, mask: u32) -> bool {
     if mask == FULL {
-        return addresses.windows(2).fold(true, |rise, pair| rise & (pair[0] < pair[1]));
+        return addresses.windows(2).filter(|pair| pair[0] >= pair[1]).count() == 0;
     }
     let mut rest = lanes(mask).map(|lane| addresses[lane]);
     let Some(mut last) = rest.next() else { return true };
@@ -383,7 +383,7 @@ fn rise(addresses: &Row<u64>, mask: u32) -> bool {
 /// Looks in memory for a lane whose value is no longer there.
 #[inline(never)]
 fn find_lost<const N: usize, const E: usize>(
-    cx: &Cx<'_, '_>,
+    cx: &mut Cx<'_, '_>,
     args: &Args,
     mask: u32,
     addresses: &Row<u64>,
