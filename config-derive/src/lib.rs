@@ -10,6 +10,8 @@ mod lower;
 mod model;
 mod names;
 mod recover;
+#[cfg(test)]
+mod refusals;
 mod role;
 mod secrecy;
 
