@@ -138,7 +138,7 @@ impl Parse for Derivation {
             }
         }
         // A second word makes the first one the policy: `at_launch pool.capacity: …`.
-        let policy = if input.peek(Ident) && input.peek2(Ident) {
+        let policy = if input.peek2(Ident) {
             let word: Ident = input.parse()?;
             match word.to_string().as_str() {
                 "live" => Policy::Live,
@@ -302,10 +302,10 @@ impl FromMeta for RetiredNames {
     }
 }
 
-/// The text of doc comments, one paragraph's lines joined as written.
+/// The text of attributes that are doc comments, one paragraph's lines joined as written.
 pub(crate) fn doc_text(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attribute| match &attribute.meta {
-        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+        Meta::NameValue(pair) => match &pair.value {
             Expr::Lit(literal) => match &literal.lit {
                 syn::Lit::Str(text) => Some(text.value().trim().to_owned()),
                 _ => None,

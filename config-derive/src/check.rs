@@ -247,7 +247,7 @@ fn meant(schema: &Schema, path: &str, leaves: &[&Leaf]) -> Option<String> {
         return Some(format!("did you mean `{}`?", written(&leaf.path)));
     }
     // It may be a leaf of a nested struct, which only the compiler knows.
-    let is_bare = schema.is_root() && !path.contains('.');
+    let is_bare = !path.contains('.');
     is_bare.then(|| format!("a setting is named with its namespace: `namespace.{path}`"))
 }
 

@@ -5,7 +5,7 @@ use darling::util::SpannedValue;
 use darling::{Error, FromDeriveInput, FromField};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Expr, Fields, Ident, LitStr, Type};
+use syn::{Attribute, Data, DeriveInput, Expr, Fields, Ident, LitStr, Type};
 
 use crate::attributes::{Derivation, FIELD, FieldAttributes, RetiredName, STRUCT, StructAttributes, doc_text};
 use crate::model::{
@@ -35,24 +35,18 @@ pub(crate) fn lower(input: &DeriveInput, errors: &mut Accumulator) -> Option<Sch
         errors.push(Error::custom(text).with_span(&input.generics));
         return None;
     }
-    // The fields are parsed one by one below, so here they are hidden: an error in one must not hide the others.
-    let mut outer = input.clone();
-    if let Data::Struct(data) = &mut outer.data {
-        data.fields = Fields::Unit;
-    }
-    let attributes = match StructAttributes::from_derive_input(&outer) {
+    // Of the fields nothing is read here: they are parsed one by one below, so that an error in one hides no other.
+    let attributes = match StructAttributes::from_derive_input(input) {
         Ok(attributes) => attributes,
         Err(error) => {
             errors.push(listing(error, "a schema", STRUCT));
-            let mut part = outer.clone();
-            outer.attrs = sound_attributes(&outer.attrs, |attribute| {
-                let mut part = part.clone();
-                part.attrs = vec![attribute.clone()];
-                StructAttributes::from_derive_input(&part).is_ok()
-            });
-            part.attrs.retain(|attribute| attribute.path().is_ident("doc"));
+            let with = |attrs| DeriveInput { attrs, ..input.clone() };
+            let is_sound =
+                |attribute: &Attribute| StructAttributes::from_derive_input(&with(vec![attribute.clone()])).is_ok();
+            let sound = with(sound_attributes(&input.attrs, is_sound));
             // Sound parts may still be at odds, such as one that is given twice.
-            StructAttributes::from_derive_input(&outer).or_else(|_| StructAttributes::from_derive_input(&part)).ok()?
+            let none = with(Vec::new());
+            StructAttributes::from_derive_input(&sound).or_else(|_| StructAttributes::from_derive_input(&none)).ok()?
         }
     };
     let mut lowering = Lowering::new(&attributes, errors);
@@ -422,8 +416,7 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        let (cases, twin) = (Vec::new(), None);
-        (inputs.len() == call.args.len()).then(|| Function { path: path.path.clone(), inputs, cases, twin })
+        Some(Function { path: path.path.clone(), inputs, cases: Vec::new(), twin: None })
     }
 
     fn input(&self, argument: &Expr) -> Option<Input> {

@@ -73,6 +73,7 @@ mod tests {
     fn emitted_names() {
         assert_eq!(pascal("exec.moe_runner"), "ExecMoeRunner");
         assert_eq!(kebab("CudaGraph"), "cuda-graph");
+        assert_eq!(kebab("ModeX"), "mode-x");
         assert_eq!(kebab("FP8"), "fp8");
         assert_eq!(kebab("HTTPServer"), "http-server");
         assert_eq!(kebab("Auto"), "auto");

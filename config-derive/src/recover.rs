@@ -47,7 +47,6 @@ fn split(tokens: TokenStream) -> Vec<TokenStream> {
             (_, None) => {}
         }
     }
-    parts.retain(|part| !part.is_empty());
     parts
 }
 

@@ -89,7 +89,20 @@ fn a_struct_attribute_says_how_it_is_written() {
             "derived(#[twin = 3] pool.total: usize = f(pool.queue))",
             "a twin is named by its path: `#[twin = module::function]`".to_owned(),
         ),
+        (
+            "derived(#[other] pool.total: usize = f(pool.queue))",
+            "known here: a doc comment, `#[cases(namespace.input = [value, ...])]`, `#[twin = function]`".to_owned(),
+        ),
+        ("derived(# pool.total: usize = f(pool.queue))", format!("expected square brackets; {DERIVED}")),
+        ("derived(3)", format!("expected identifier; {DERIVED}")),
+        ("derived(3 pool.total: usize = f(pool.queue))", format!("expected identifier; {DERIVED}")),
+        ("derived(pool.total: usize f(pool.queue))", format!("expected `=`; {DERIVED}")),
+        ("derived(pool.total: usize =)", format!("unexpected end of input, expected an expression; {DERIVED}")),
+        ("derived(#[cases(=)] pool.total: usize = f(pool.queue))", format!("expected an expression; {CASES}")),
         ("validate = 3", VALIDATE.to_owned()),
+        ("validate(=)", "expected an expression".to_owned()),
+        ("retired(3 = \"x\")", format!("expected identifier; {RETIRED}")),
+        ("retired(pool.old = 3)", format!("expected string literal; {RETIRED}")),
         ("retired", RETIRED.to_owned()),
         ("retired(pool.old)", format!("expected `=`; {RETIRED}")),
         (
@@ -100,6 +113,8 @@ fn a_struct_attribute_says_how_it_is_written() {
     for (attributes, message) in table {
         assert_eq!(of_root(attributes), [message], "{attributes}");
     }
+    let said = of_root("derived(pool.total: 3 = f(pool.queue))");
+    assert!(said.len() == 1 && said[0].starts_with("expected one of: `for`"), "{said:?}");
     for env in ["", "APP_", "A-B"] {
         assert_eq!(of_root(&format!("env = \"{env}\"")).len(), 1, "{env}");
     }
@@ -119,6 +134,12 @@ fn a_field_attribute_says_how_it_is_written() {
         ("alias = \"old\"", "an alias is a full former path: `alias = \"namespace.name\"`".to_owned()),
         ("deprecated", DEPRECATED.to_owned()),
         ("deprecated(since)", format!("expected `=`; {DEPRECATED}")),
+        ("deprecated(3)", format!("expected ident; {DEPRECATED}")),
+        ("deprecated(since = 3)", format!("expected string literal; {DEPRECATED}")),
+        ("deprecated(use = 3)", format!("expected string literal; {DEPRECATED}")),
+        ("deprecated(remove_in = 3)", format!("expected string literal; {DEPRECATED}")),
+        ("deprecated(use = \"pool.workers\", map = 3)", format!("expected identifier; {DEPRECATED}")),
+        ("deprecated(since = \"0.3\" remove_in = \"0.5\")", format!("expected `,`; {DEPRECATED}")),
         ("deprecated(because = \"0.3\")", format!("known here: `since`, `use`, `remove_in`, `map`; {DEPRECATED}")),
         (
             "deprecated(since = \"0.3\", map = twice)",
@@ -148,6 +169,22 @@ fn a_field_attribute_says_how_it_is_written() {
         assert_eq!(of_field(&format!("ns = \"{path}\""), "queue: usize"), [message]);
     }
     assert_eq!(of_field("ns = \"a2.b_c\"", "queue: usize"), [""; 0]);
+}
+
+#[test]
+fn one_slip_is_one_message() {
+    assert_eq!(of_namespace("enw = \"APP\""), ["Unknown field: `enw`. Did you mean `env`?"]);
+    assert_eq!(of_namespace("ns = \"net\"")[0], "Duplicate field `ns`");
+    assert_eq!(
+        of_field("ns = \"pool\", defalt = 1", "queue: usize"),
+        ["Unknown field: `defalt`. Did you mean `default`?"]
+    );
+    // Perhaps the word that is wrong is the one that says the namespace.
+    assert_eq!(of_field("nz = \"pool\"", "queue: usize").len(), 1);
+    let undocumented = "struct Args { #[config(ns = \"pool\", default = 1)] queue: usize }";
+    assert_eq!(of_schema(undocumented), ["setting `queue` has no doc comment; say what it does: `/// ...`"]);
+    let homeless = "struct Args { /// Jobs.\n #[config(default = 1)] queue: usize }";
+    assert!(of_schema(homeless)[0].starts_with("setting `queue` has no namespace; write `#[config(ns = "));
 }
 
 #[test]
@@ -208,6 +245,13 @@ fn a_namespace_struct_speaks_of_itself_alone() {
         ["namespace `net` is declared by `Net`; declare the value there"]
     );
     assert_eq!(
+        of_schema(
+            "#[config(derived(pool.total: usize = f(net.port)))]
+             struct Args { #[config(nested)] net: crate::net::Net }"
+        ),
+        [""; 0]
+    );
+    assert_eq!(
         of_namespace("retired(queue = \"gone\")"),
         ["`pool.queue` is retired and a setting; a former name is not used again"]
     );
@@ -230,15 +274,25 @@ fn a_rule_is_a_call_on_settings() {
             "a derived value is computed from settings, not from facts; make a setting `auto` instead",
         ),
         (
+            "derived(pool.total: usize = f(pool.queue), #[cases(pool.total = [1])] pool.more: usize = f(pool.queue))",
+            "`pool.total` is derived, so it has no cases; name what it is computed from",
+        ),
+        (
             "derived(#[cases(facts = [1])] pool.total: usize = f(pool.queue))",
             "cases are of a setting, such as `pool.workers = [1, 4]`",
         ),
         ("validate(f(pool.queue), 3)", CALL),
+        // What is no input hides no fault of another one.
         ("validate(f(pool.quue))", "no setting is called `pool.quue`; did you mean `pool.queue`?"),
     ];
     for (attributes, message) in table {
         assert_eq!(of_root(attributes), [message], "{attributes}");
     }
+    assert_eq!(
+        of_root("validate(f(3, pool.quue))"),
+        [INPUT.to_owned(), "no setting is called `pool.quue`; did you mean `pool.queue`?".to_owned()]
+    );
+    assert_eq!(of_root("derived(#[cases(pool.queue = [1])] pool.total: usize = f(pool.queue))"), [""; 0]);
     assert_eq!(
         of_field("ns = \"pool\", default = 1, auto = f(pool.workers)", "queue: usize"),
         ["a setting has a `default` or is `auto`, not both; `auto` computes the default by a rule"]
@@ -259,6 +313,16 @@ fn a_rule_is_a_call_on_settings() {
         ))
     };
     assert_eq!(nested("f(net.deep.port)"), [""; 0]);
+    assert_eq!(
+        of_schema(
+            "struct Args {
+                /// What the compiler looks up.
+                #[config(ns = \"pool\", auto = f(net.port))] queue: usize,
+                #[config(nested)] net: Net,
+            }"
+        ),
+        [""; 0]
+    );
     assert_eq!(nested("f(network.port)"), ["no setting is called `network.port`"]);
     assert_eq!(nested("f(queue)"), ["no setting is called `queue`; did you mean `pool.queue`?"]);
     assert_eq!(
@@ -286,6 +350,26 @@ fn a_value_fixed_at_launch_follows_no_hot_one() {
         assert_eq!(faults(policy, "hot"), [""; 0]);
     }
     assert_eq!(faults("at_launch", ""), [""; 0], "what is fixed at launch follows nothing");
+    assert_eq!(
+        of_schema(
+            "struct Args {
+                /// Jobs.
+                #[config(ns = \"pool\", default = 1, hot)] queue: usize,
+                /// Room.
+                #[config(ns = \"pool\", auto = room(pool.queue))] room: usize,
+            }"
+        ),
+        ["`pool.room` is fixed at launch, but its rule reads `pool.queue`, which is `hot`; \
+         declare `pool.room` as derived, or mark it `hot`"]
+    );
+    // Two that go round are a fault of their own, and no end of following.
+    let round = of_schema(
+        "#[config(derived(pool.a: usize = f(pool.b), pool.b: usize = f(pool.a)))] struct Args {
+            /// Room.
+            #[config(ns = \"pool\", auto = room(pool.a))] room: usize,
+        }",
+    );
+    assert_eq!(round.len(), 2, "{round:?}");
 }
 
 #[test]
@@ -314,27 +398,96 @@ fn a_value_depends_on_others_alone() {
     );
 }
 
+/// A root with these two fields.
+fn of_two(attributes: &str, one: &str, other: &str) -> Vec<String> {
+    of_schema(&format!(
+        "#[config(env = \"APP\", {attributes})] struct Args {{
+            /// One.
+            {one},
+            /// Other.
+            {other},
+        }}"
+    ))
+}
+
+/// One of them.
+const QUEUE: &str = "#[config(ns = \"pool\", default = 1)] queue: usize";
+
 #[test]
 fn a_name_stands_for_one_thing() {
-    let two = |attributes: &str, one: &str, other: &str| {
-        of_schema(&format!(
-            "#[config(env = \"APP\", {attributes})] struct Args {{
-                /// One.
-                {one},
-                /// Other.
-                {other},
-            }}"
-        ))
-    };
-    let queue = "#[config(ns = \"pool\", default = 1)] queue: usize";
     let table = [
         (
             "derived(pool.queue: usize = f(pool.size))",
-            queue,
+            QUEUE,
             "#[config(ns = \"pool\", default = 1)] size: usize",
             "`pool.queue` is declared twice",
         ),
-        ("", "#[config(nested)] pool: Pool", queue, "`pool` is declared as a namespace twice"),
+        ("", "#[config(nested)] pool: Pool", QUEUE, "`pool` is declared as a namespace twice"),
+        (
+            "",
+            QUEUE,
+            "#[config(ns = \"pool.queue\", default = 1)] size: usize",
+            "`pool.queue` is a setting and a namespace; rename one",
+        ),
+        (
+            "",
+            "#[config(nested)] one: Net",
+            "#[config(nested)] other: Net",
+            "this struct is namespace `one` already, and a struct is one namespace; declare a struct of its own for \
+             `other`, or make a second instance of all settings with `Context::child`",
+        ),
+        (
+            "",
+            "#[config(ns = \"a.b\", default = 1)] size: usize",
+            "#[config(ns = \"a_b\", default = 1)] width: usize",
+            "namespaces `a.b` and `a_b` would both have a type `ABBag`, since names of types have neither dots nor \
+             underscores; rename one",
+        ),
+        (
+            "",
+            QUEUE,
+            "#[config(ns = \"args\", default = 1)] size: usize",
+            "a schema and its namespace cannot both be called `Args`; rename one",
+        ),
+        (
+            "retired(pool.old = \"gone\")",
+            QUEUE,
+            "#[config(ns = \"pool\", alias = \"pool.old\")] name: String",
+            "`pool.old` is a former name twice",
+        ),
+        (
+            "",
+            QUEUE,
+            "#[config(ns = \"pool\", deprecated(use = \"pool.queue\"))] queue: usize",
+            "`pool.queue` is deprecated and a setting; a former name is not used again",
+        ),
+    ];
+    for (attributes, one, other, message) in table {
+        assert_eq!(of_two(attributes, one, other), [message], "{one}, {other}");
+    }
+    assert_eq!(of_two("", "#[config(nested)] one: Net", "#[config(nested)] other: Wires"), [""; 0]);
+    assert_eq!(
+        of_schema("#[config(ns = \"pool\")] struct Pool { /// Jobs.\n #[config(default = 1)] queue: usize }"),
+        [""; 0],
+        "a namespace struct may be called like its namespace"
+    );
+}
+
+#[test]
+fn a_flag_and_a_variable_are_of_one_setting() {
+    let table = [
+        (
+            "",
+            QUEUE,
+            "#[config(ns = \"net\", default = 1, flag = \"queue\")] size: usize",
+            "`net.size` and `pool.queue` have the same flag `--queue`; give one `flag = \"...\"`",
+        ),
+        (
+            "",
+            QUEUE,
+            "#[config(ns = \"pool\", default = 1, env = \"APP_POOL_QUEUE\")] size: usize",
+            "`pool.size` and `pool.queue` have the same variable `APP_POOL_QUEUE`; give one `env = \"...\"`",
+        ),
         (
             "",
             "#[config(ns = \"pool\", default = true, flag = \"cache\")] a: bool",
@@ -343,49 +496,48 @@ fn a_name_stands_for_one_thing() {
         ),
         (
             "",
-            queue,
+            QUEUE,
             "#[config(ns = \"pool\")] version: String",
             "every program has a flag `--version`; give this one `flag = \"...\"`",
         ),
         (
             "",
-            queue,
+            QUEUE,
             "#[config(ns = \"pool\")] help: String",
             "every program has a flag `--help`; give this one `flag = \"...\"`",
         ),
         (
             "",
-            queue,
+            QUEUE,
             "#[config(ns = \"include\")] name: String",
             "`include` has a meaning of its own in files; give the namespace another name",
         ),
         (
             "",
-            queue,
+            QUEUE,
             "#[config(ns = \"pool\", env = \"APP_PROFILE\")] name: String",
             "every program has a variable `APP_PROFILE`; give this setting another one",
         ),
-        (
-            "retired(pool.old = \"gone\")",
-            queue,
-            "#[config(ns = \"pool\", alias = \"pool.old\")] name: String",
-            "`pool.old` is a former name twice",
-        ),
-        (
-            "",
-            queue,
-            "#[config(ns = \"pool\", deprecated(use = \"pool.queue\"))] queue: usize",
-            "`pool.queue` is deprecated and a setting; a former name is not used again",
-        ),
     ];
     for (attributes, one, other, message) in table {
-        assert_eq!(two(attributes, one, other), [message], "{one}, {other}");
+        assert_eq!(of_two(attributes, one, other), [message], "{one}, {other}");
     }
     // A flag that begins so and switches nothing off, and one of what is no switch.
-    assert_eq!(two("", queue, "#[config(ns = \"pool\", flag = \"no-queue\")] none: usize"), [""; 0]);
-    // A derived value has neither flag nor variable.
+    assert_eq!(of_two("", QUEUE, "#[config(ns = \"pool\", flag = \"no-queue\")] none: usize"), [""; 0]);
     assert_eq!(
-        two("derived(net.queue: usize = f(pool.queue))", queue, "#[config(ns = \"pool\")] size: usize"),
+        of_two(
+            "",
+            "#[config(ns = \"pool\", default = true)] cache: bool",
+            "#[config(ns = \"pool\", default = true)] no_disk: bool"
+        ),
+        [""; 0]
+    );
+    // A derived value has neither flag nor variable.
+    let size = "#[config(ns = \"pool\", env = \"APP_NET_QUEUE\")] size: usize";
+    let derived = "derived(net.queue: usize = f(pool.queue), net.rest: usize = f(pool.queue))";
+    assert_eq!(of_two(derived, QUEUE, size), [""; 0]);
+    assert_eq!(
+        of_two("derived(net.queue: usize = f(pool.queue))", QUEUE, "#[config(ns = \"pool\")] size: usize"),
         [""; 0]
     );
 }
@@ -456,4 +608,16 @@ fn a_secret_stays_one() {
         ["`pool.header` is computed from the secret `pool.token`; give it a type `kitbag::Secret<..>`"]
     );
     assert_eq!(derived("Secret<String>"), [""; 0]);
+    assert_eq!(
+        of_schema(
+            "#[config(derived(pool.size: usize = size(pool.queue)))] struct Args {
+                /// Token.
+                #[config(ns = \"pool\")] token: Secret<String>,
+                /// Jobs.
+                #[config(ns = \"pool\", default = 1)] queue: usize,
+            }"
+        ),
+        [""; 0],
+        "what follows from another setting may be shown"
+    );
 }

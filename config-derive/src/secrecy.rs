@@ -75,7 +75,7 @@ fn arguments(segment: &PathSegment) -> impl Iterator<Item = &Type> {
 
 #[cfg(test)]
 mod tests {
-    use syn::parse_quote;
+    use syn::{Type, parse_quote};
 
     use super::{is_plain, is_secret};
 
@@ -91,7 +91,13 @@ mod tests {
 
     #[test]
     fn of_others_they_tell_nothing() {
-        for ty in [parse_quote!(Token), parse_quote!(Vec<crate::Token>), parse_quote!((u8, u8))] {
+        let table: [Type; 4] = [
+            parse_quote!(Token),
+            parse_quote!(Vec<crate::Token>),
+            parse_quote!((u8, u8)),
+            parse_quote!(Wrapped<Secret<String>>),
+        ];
+        for ty in table {
             assert!(!is_secret(&ty) && !is_plain(&ty));
         }
     }

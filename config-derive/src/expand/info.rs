@@ -199,9 +199,7 @@ fn literal_text(default: &Expr) -> Option<String> {
             _ => None,
         },
         Expr::Unary(negated) if matches!(negated.op, UnOp::Neg(_)) => match &*negated.expr {
-            Expr::Lit(literal) if !matches!(literal.lit, Lit::Str(_) | Lit::Bool(_)) => {
-                literal_text(&negated.expr).map(|text| format!("-{text}"))
-            }
+            Expr::Lit(_) => literal_text(&negated.expr).map(|text| format!("-{text}")),
             _ => None,
         },
         _ => None,
@@ -414,8 +412,8 @@ fn text_of(tokens: &impl ToTokens) -> String {
     let characters: Vec<_> = text.chars().collect();
     for (index, &character) in characters.iter().enumerate() {
         let neighbour = |offset: isize| index.checked_add_signed(offset).and_then(|at| characters.get(at).copied());
-        let joins = |c: Option<char>| c.is_some_and(|c| "<>:.,()[]=&-'".contains(c));
-        let keeps = neighbour(-1) == Some(',') && !joins(neighbour(1));
+        let joins = |c: Option<char>| c.is_some_and(|c| "<>:.,;()[]=&-'".contains(c));
+        let keeps = matches!(neighbour(-1), Some(',' | ';'));
         if character == ' ' && !keeps && (joins(neighbour(-1)) || joins(neighbour(1))) {
             continue;
         }

@@ -5,6 +5,8 @@ mod bag;
 mod info;
 mod keys;
 mod namespace_struct;
+#[cfg(test)]
+mod parts;
 mod recording;
 mod root;
 mod setters;
@@ -116,9 +118,6 @@ fn plain_read(ty: &Type) -> Option<PlainRead> {
         "f64",
     ];
     let Type::Path(path) = ty else { return None };
-    if path.qself.is_some() {
-        return None;
-    }
     let name = path.path.get_ident()?.to_string();
     match name.as_str() {
         copied if COPIED.contains(&copied) => Some(PlainRead::Copied),
