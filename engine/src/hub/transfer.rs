@@ -272,3 +272,49 @@ fn hexadecimal(bytes: &[u8]) -> String {
     }
     digits
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::Connection;
+
+    /// Is interrupted before each byte.
+    struct Interrupted {
+        left: u8,
+        is_next: bool,
+    }
+
+    impl Read for Interrupted {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.is_next = !self.is_next;
+            if self.is_next {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if self.left == 0 {
+                return Ok(0);
+            }
+            buffer[0] = self.left;
+            self.left -= 1;
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn a_read_that_is_interrupted_is_made_again() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let staging = Staging::enter(cache.path(), "a").expect("a place");
+        let hub = Hub::new("http://hub.example", None, Connection::default());
+        let wanted = Wanted { repository: "a/b", commit: "1", name: "x", size: Some(3), sha256: None };
+        let mut part = Part::of(&staging, &wanted);
+        let reader = Box::new(Interrupted { left: 3, is_next: false });
+        let download = Download { url: String::new(), reader, total: None, tag: None };
+        assert!(part.receive(&hub, &wanted, download, &open).is_ok());
+        assert_eq!(fs::read(staging.parts().join("x")).expect("written"), [3, 2, 1]);
+    }
+
+    #[test]
+    fn a_try_waits_twice_as_long_each_time() {
+        let waits: Vec<_> = [0, 1, 2, 5, 6, 7, u32::MAX].map(|tries| waits(tries).as_millis()).into();
+        assert_eq!(waits, [500, 1000, 2000, 16_000, 32_000, 32_000, 32_000]);
+    }
+}

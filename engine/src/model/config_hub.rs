@@ -269,6 +269,7 @@ mod tests {
             ("head_dim", json!(3), "is odd"),
             ("vocab_size", json!(1_u64 << 40), "vocabulary size"),
             ("hidden_size", json!(null), "null"),
+            ("rms_norm_eps", json!(-1e-5), "normalisation epsilon -0.00001 is not a small number"),
         ];
         for (key, value, message) in cases {
             let mut config = small();
@@ -276,6 +277,71 @@ mod tests {
             let error = read(&config).expect_err(key);
             assert!(error.contains(message), "{key}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_no_json_is_said_of_the_file() {
+        let error = ModelConfig::from_hub_json(Path::new("config.json"), "{").expect_err("it is cut").to_string();
+        assert!(error.starts_with("config.json: ") && error.contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn an_epsilon_of_nothing_is_one() {
+        let mut config = small();
+        config["rms_norm_eps"] = json!(0.0);
+        assert!(read(&config).expect("a small number").rms_norm_eps.abs() < f32::MIN_POSITIVE);
+    }
+
+    #[test]
+    fn parameters_of_positions_that_are_missing_or_wrong_are_named() {
+        let llama3 = json!({"factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+            "original_max_position_embeddings": 16});
+        let yarn = json!({"factor": 4, "attention_factor": 1, "mscale": 1, "mscale_all_dim": 1, "beta_fast": 32,
+            "beta_slow": 1, "truncate": true, "original_max_position_embeddings": 16, "rope_theta": 100});
+        let read_with = |kind: &str, parameters: &Value, key: &str, value: Value| {
+            let mut config = small();
+            config["rope_parameters"] = parameters.clone();
+            config["rope_parameters"]["rope_type"] = json!(kind);
+            config["rope_parameters"][key] = value;
+            read(&config)
+        };
+        for (kind, parameters) in [("linear", &json!({"factor": 2})), ("llama3", &llama3), ("yarn", &yarn)] {
+            for (key, value) in parameters.as_object().expect("an object") {
+                assert!(read_with(kind, parameters, key, value.clone()).is_ok(), "{kind}: as it stands");
+                let wanted = if value.is_boolean() { "not true or false" } else { "not a number" };
+                let error = read_with(kind, parameters, key, json!("x")).expect_err(key);
+                assert!(error.contains(&format!("rope: {key} is \"x\", {wanted}")), "{kind}: {error}");
+            }
+        }
+        let cases = [
+            ("linear", &json!({}), "factor", json!(null), "linear rope scaling without factor"),
+            ("llama3", &llama3, "factor", json!(null), "llama3 rope scaling without factor"),
+            ("llama3", &llama3, "high_freq_factor", json!(null), "llama3 rope scaling without high_freq_factor"),
+            ("yarn", &yarn, "factor", json!(null), "yarn rope scaling without factor"),
+            ("linear", &json!({}), "factor", json!(0), "factor is 0, not a positive number"),
+            ("llama3", &llama3, "factor", json!(0), "factor is 0, not"),
+            ("llama3", &llama3, "low_freq_factor", json!(0), "low_freq_factor is 0, not"),
+            ("llama3", &llama3, "high_freq_factor", json!(1), "high_freq_factor - low_freq_factor is 0, not"),
+            ("llama3", &llama3, "original_max_position_embeddings", json!(0), "original_max_position_embeddings is 0"),
+            ("yarn", &yarn, "factor", json!(0), "factor is 0, not"),
+            ("yarn", &yarn, "beta_slow", json!(-1), "beta_slow is -1, not"),
+            ("yarn", &yarn, "beta_fast", json!(-1), "beta_fast is -1, not"),
+            ("yarn", &yarn, "original_max_position_embeddings", json!(0), "original_max_position_embeddings is 0"),
+            ("yarn", &yarn, "attention_factor", json!(0), "attention_factor is 0, not"),
+        ];
+        for (kind, parameters, key, value, message) in cases {
+            let error = read_with(kind, parameters, key, value).expect_err(message);
+            assert!(error.contains(message), "{kind} {key}: {error}");
+        }
+    }
+
+    #[test]
+    fn parameters_of_positions_that_say_nothing_are_passed_over() {
+        let linear = json!({"rope_type": "linear", "factor": 2, "partial_rotary_factor": 1.0});
+        let mut config = small();
+        config["rope_scaling"] = json!({});
+        config["rope_parameters"] = linear;
+        assert_eq!(read(&config).expect("understood").rope.scaling, RopeScaling::Linear { factor: 2.0 });
     }
 
     fn of(architecture: &str, changes: &Value) -> Value {
@@ -452,6 +518,10 @@ mod tests {
             attention_factor: 0.1 * 4.0_f64.ln() + 1.0,
         };
         assert_eq!(scaling(json!({"type": "yarn", "factor": 4.0, "beta_slow": null})), usual);
+        assert_eq!(
+            scaling(json!({"type": "yarn", "factor": 4.0, "mscale": 0, "mscale_all_dim": 2, "beta_fast": 0})),
+            usual
+        );
         let stated =
             scaling(json!({"rope_type": "yarn", "factor": 4, "beta_fast": 8, "beta_slow": 2, "truncate": false,
             "original_max_position_embeddings": 16, "attention_factor": 1.5, "mscale": 1.0, "mscale_all_dim": 1.0}));

@@ -194,6 +194,16 @@ mod tests {
                 assert!((ratio - want).abs() < 1e-9, "pair {pair}: {ratio}, not {want}");
             }
         }
+        // A passage of no length is a step, at pair 0 here.
+        let scaling = RopeScaling::Yarn {
+            factor: 4.0,
+            beta_fast: 1.0,
+            beta_slow: 1.0,
+            truncate: true,
+            original_context: std::f64::consts::TAU,
+            attention_factor: 1.0,
+        };
+        assert_eq!(ratios(scaling, 1e6, 8).into_iter().map(f64::round).collect::<Vec<_>>(), [1.0, 4.0, 4.0, 4.0]);
         assert!((RopeScaling::yarn_attention_factor(4.0) - 1.138_629_436_111_989).abs() < 1e-12);
         assert!((RopeScaling::yarn_attention_factor(0.5) - 1.0).abs() < 1e-12);
         assert!((RopeScaling::yarn_attention_factor_of(4.0, 0.7, 0.7) - 1.0).abs() < 1e-12);

@@ -43,7 +43,7 @@ impl Metadata {
             let at = reader.offset();
             let key = reader.string()?.to_owned();
             let kind = reader.u32()?;
-            let value = read_value(reader, kind, Nesting::Outer)?;
+            let value = read_value(reader, kind)?;
             if pairs.insert(key.clone(), value).is_some() {
                 return Err(reader.damaged(at, format!("metadata key `{key}` is there twice")));
             }
@@ -171,13 +171,7 @@ impl Metadata {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Nesting {
-    Outer,
-    InArray,
-}
-
-fn read_value(reader: &mut Reader<'_>, kind: u32, nesting: Nesting) -> Result<Value> {
+fn read_value(reader: &mut Reader<'_>, kind: u32) -> Result<Value> {
     let at = reader.offset();
     Ok(match kind {
         0 => Value::Unsigned(u8::from_le_bytes(reader.array()?).into()),
@@ -193,7 +187,7 @@ fn read_value(reader: &mut Reader<'_>, kind: u32, nesting: Nesting) -> Result<Va
             [other] => return Err(reader.damaged(at, format!("truth value {other}"))),
         },
         8 => Value::Text(reader.string()?.to_owned()),
-        9 if nesting == Nesting::Outer => {
+        9 => {
             let kind = reader.u32()?;
             let smallest =
                 smallest_bytes(kind).ok_or_else(|| reader.damaged(at, format!("array of value type {kind}")))?;
@@ -201,7 +195,7 @@ fn read_value(reader: &mut Reader<'_>, kind: u32, nesting: Nesting) -> Result<Va
             if count > ARRAY_LIMIT {
                 return Err(reader.damaged(at, format!("array of {count} elements (limit: {ARRAY_LIMIT})")));
             }
-            let values = (0..count).map(|_| read_value(reader, kind, Nesting::InArray));
+            let values = (0..count).map(|_| read_value(reader, kind));
             Value::Array(values.collect::<Result<_>>()?)
         }
         10 => Value::Unsigned(reader.u64()?),
@@ -211,7 +205,7 @@ fn read_value(reader: &mut Reader<'_>, kind: u32, nesting: Nesting) -> Result<Va
     })
 }
 
-/// The fewest bytes a value of an array's element type takes.
+/// The fewest bytes a value of an array's element type takes. Arrays are none: one within another has no use, and no depth would end it.
 fn smallest_bytes(kind: u32) -> Option<usize> {
     match kind {
         0 | 1 | 7 => Some(1),
