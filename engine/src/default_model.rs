@@ -274,6 +274,10 @@ mod tests {
             fs::File::create(&path).and_then(|file| file.set_len(size)).expect("made");
             assert_eq!(obtained().as_ref(), wanted, "{size}");
         }
+        // What is there is used even where nothing could be written.
+        fs::File::create(&path).and_then(|file| file.set_len(super::SIZE)).expect("made");
+        fs::write(cache.path().join("partial"), "no folder").expect("written");
+        assert_eq!(obtained(), Some(path));
     }
 
     #[test]

@@ -181,10 +181,10 @@ pub fn generate_after(
 
     let mut token_ids: Vec<u32> = Vec::new();
     let mut logprobs = Vec::new();
-    let mut finish_reason = if logits.is_some() { FinishReason::Length } else { FinishReason::Abort };
-    while let Some(current) = logits.take() {
-        if token_ids.len() == budget {
-            break;
+    let finish_reason = loop {
+        let Some(current) = logits else { break FinishReason::Abort };
+        if budget == 0 {
+            break FinishReason::Length;
         }
         let history = History { prompt: &request.prompt_token_ids, output: &token_ids };
         let id = sampling::choose(&current, history, &request.sampling)?;
@@ -193,18 +193,16 @@ pub fn generate_after(
         let is_end = request.stop_token_ids.contains(&id);
         text.push(id, is_end, logprobs.last())?;
         if is_end || text.stops.is_stopped() {
-            finish_reason = FinishReason::Stop;
-        } else if token_ids.len() == budget {
-            finish_reason = FinishReason::Length;
-        } else if text.is_refused || cancel.is_cancelled() {
-            finish_reason = FinishReason::Abort;
-        } else {
-            logits = kept.extend(runner, &[id], Logits::Last, cancel)?;
-            if logits.is_none() {
-                finish_reason = FinishReason::Abort;
-            }
+            break FinishReason::Stop;
         }
-    }
+        if token_ids.len() == budget {
+            break FinishReason::Length;
+        }
+        if text.is_refused {
+            break FinishReason::Abort;
+        }
+        logits = kept.extend(runner, &[id], Logits::Last, cancel)?;
+    };
     let (text, finish_reason) = text.finish(finish_reason)?;
     let decode = start.elapsed().saturating_sub(prefill);
     let (prompt_logprobs, cached_tokens) = (prompt.logprobs, prompt.cached);
@@ -274,7 +272,7 @@ impl Prompt {
                 rows.drain(..rows.len() - vocab_size);
             }
             done += piece.len();
-            logits = is_last.then_some(rows);
+            logits = Some(rows);
         }
         Ok(logits)
     }
@@ -324,5 +322,28 @@ impl<'a, F: FnMut(Step<'_>) -> ControlFlow<()>> Text<'a, F> {
     fn pass_on(&mut self, step: Step<'_>) {
         self.whole.push_str(step.text);
         self.is_refused = (self.on_step)(step).is_break();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_tokens_after_the_first() {
+        let rate = |tokens: usize| {
+            let generation = Generation {
+                text: String::new(),
+                token_ids: vec![1; tokens],
+                finish_reason: FinishReason::Length,
+                logprobs: Vec::new(),
+                prompt_logprobs: Vec::new(),
+                cached_tokens: 0,
+                prefill: Duration::from_secs(5),
+                decode: Duration::from_secs(2),
+            };
+            generation.decode_rate()
+        };
+        assert_eq!([0, 1, 2, 9].map(rate), [None, None, Some(0.5), Some(4.0)]);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use engine::cancel::Cancel;
 use engine::checkpoint::Checkpoint;
 use engine::generate::{FinishReason, Generation, Kept, Request, Step, generate, generate_after};
-use engine::runner::Runner;
+use engine::runner::{Logits, Runner, RunnerLimits};
 use engine::sampling::{Sampling, TokenLogprobs};
 use engine::text::SpecialTokens;
 use support::{floats, ids, json, models, open, runner, scripted};
@@ -145,6 +145,49 @@ fn a_character_of_several_tokens_is_streamed_whole() {
     // Cut off within it, the rest stands for what was there.
     let request = Request { max_new_tokens: 3, ..request };
     assert_eq!(run(&mut runner, &checkpoint, &request).0.text, "x\u{fffd}");
+    // A stop string may be in what only the end of a text makes of it; but who wants no more is told that it was cut off.
+    let request = Request { stop: vec!["\u{fffd}".into()], ..request };
+    let (generation, _) = run(&mut runner, &checkpoint, &request);
+    assert_eq!((generation.text.as_str(), generation.finish_reason), ("x", FinishReason::Stop));
+    let request = Request { max_new_tokens: 5, ..request };
+    let mut seen = 0;
+    let generation = generate(&mut runner, checkpoint.tokenizer(), &request, &goes_on(), |_| {
+        seen += 1;
+        if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let generation = generation.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((generation.text.as_str(), generation.finish_reason), ("x", FinishReason::Abort));
+}
+
+#[test]
+fn what_is_held_back_is_kept_from_who_wants_no_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (checkpoint, tokens) = script(folder.path(), "Hello, world");
+    let mut runner = runner(&checkpoint, 16, 16);
+    let request = Request {
+        prompt_token_ids: tokens[..1].to_vec(),
+        max_new_tokens: tokens.len() - 1,
+        stop: vec!["Hello!".into()],
+        ..Request::default()
+    };
+    let mut pieces = Vec::new();
+    let generation = generate(&mut runner, checkpoint.tokenizer(), &request, &goes_on(), |step| {
+        pieces.push(step.text.to_owned());
+        ControlFlow::Break(())
+    });
+    let generation = generation.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((generation.text.as_str(), generation.finish_reason), ("", FinishReason::Abort));
+    assert_eq!(pieces, [""]);
+}
+
+#[test]
+fn no_token_at_all_may_be_wanted() {
+    let checkpoint = open(&models().join("llama"));
+    let mut runner = runner(&checkpoint, 16, 16);
+    let request = Request { prompt_token_ids: prompt(), prompt_logprobs: Some(1), ..Request::default() };
+    let (generation, pieces) = run(&mut runner, &checkpoint, &request);
+    assert_eq!((generation.token_ids.len(), generation.finish_reason), (0, FinishReason::Length));
+    assert_eq!((pieces.len(), generation.prompt_logprobs.len()), (0, prompt().len() - 1));
 }
 
 #[test]
@@ -216,6 +259,13 @@ fn what_is_kept_is_not_run_again_and_changes_no_token() {
         assert_eq!(got.cached_tokens, cached);
         let (fresh, _) = run(&mut runner, &checkpoint, &request);
         assert_eq!((got.token_ids, fresh.cached_tokens), (fresh.token_ids, 0));
+        if cached > 0 {
+            // Log-probabilities are those of the whole prompt.
+            let request = Request { prompt_logprobs: Some(0), ..request };
+            let got = generate_after(&mut runner, &mut kept, checkpoint.tokenizer(), &request, &goes_on(), next);
+            let got = got.unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!((got.cached_tokens, got.prompt_logprobs.len()), (0, request.prompt_token_ids.len() - 1));
+        }
     }
     kept.release(&mut runner).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(runner.available_pages(), free);
@@ -343,12 +393,74 @@ fn requests_that_cannot_be_served_are_refused_before_anything_runs() {
         (Request { sampling: warm(1), prompt_token_ids: vec![512], ..base.clone() }, "token id 512"),
     ];
     for (request, part) in cases {
-        let error = generate(&mut runner, None, &request, &goes_on(), |_| ControlFlow::Continue(()));
+        let cancel = StopsAt::new(usize::MAX);
+        let error = generate(&mut runner, None, &request, &cancel, |_| ControlFlow::Continue(()));
         let error = error.expect_err("refused").to_string();
+        assert_eq!(cancel.asked.into_inner(), 0, "something ran: {error}");
         assert!(error.contains(part), "`{part}` is missing in: {error}");
     }
-    // A prompt that fills all there is room for still gets its one token.
+    // A prompt that fills all there is room for still gets its one token, and so does one as long as the context.
     let request = Request { prompt_token_ids: vec![1; 256], max_new_tokens: 9, ..base };
     let (generation, _) = run(&mut runner, &checkpoint, &request);
     assert_eq!((generation.token_ids.len(), generation.finish_reason), (1, FinishReason::Length));
+    let limits = runner.limits();
+    let mut runner = runner.rebuild(RunnerLimits { context_length: Some(20), ..limits }).expect("shorter");
+    let request = Request { prompt_token_ids: vec![1; 20], ..request };
+    let (generation, _) = run(&mut runner, &checkpoint, &request);
+    assert_eq!((generation.token_ids.len(), generation.finish_reason), (1, FinishReason::Length));
+}
+
+#[test]
+fn sizes_that_no_runner_can_have_are_refused_by_name() {
+    let checkpoint = open(&models().join("llama"));
+    let good = RunnerLimits { page_size: 4, pool_pages: 4, chunked_prefill_size: 8, context_length: None };
+    let own = checkpoint.config().context_length;
+    let token_len = checkpoint.config().kv_size();
+    let too_long = format!("context length {} is not within 1..={own}, the model's own", own + 1);
+    let cases = [
+        (RunnerLimits { page_size: 0, ..good }, "page size and chunked prefill size must be at least 1"),
+        (RunnerLimits { chunked_prefill_size: 0, ..good }, "page size and chunked prefill size must be at least 1"),
+        (RunnerLimits { context_length: Some(0), ..good }, "context length 0 is not within 1..="),
+        (RunnerLimits { context_length: Some(own + 1), ..good }, &too_long),
+        (RunnerLimits { pool_pages: 1 << 32, ..good }, "4294967296 pages are more than 4294967295"),
+        (RunnerLimits { page_size: usize::MAX, ..good }, "do not fit into memory (lower --max-total-tokens)"),
+        (RunnerLimits { page_size: usize::MAX / token_len, pool_pages: 1, ..good }, "do not fit into memory"),
+    ];
+    for (limits, part) in cases {
+        let workers = support::workers();
+        let model = checkpoint.load(&workers).unwrap_or_else(|e| panic!("{e}"));
+        let said = Runner::new(model, workers, limits).err().expect("refused").to_string();
+        assert!(said.contains(part), "{limits:?}: {said}");
+        let said = runner(&checkpoint, 16, 16).rebuild(limits).err().expect("refused").to_string();
+        assert!(said.contains(part), "{limits:?}: {said}");
+    }
+}
+
+#[test]
+fn tokens_that_cannot_be_run_are_refused_and_their_sequence_is_as_it_was() {
+    let checkpoint = open(&models().join("llama"));
+    let workers = support::workers();
+    let model = checkpoint.load(&workers).unwrap_or_else(|e| panic!("{e}"));
+    let limits = RunnerLimits { page_size: 4, pool_pages: 4, chunked_prefill_size: 8, context_length: Some(14) };
+    let mut runner = Runner::new(model, workers, limits).unwrap_or_else(|e| panic!("{e}"));
+    let (mut one, mut other) = (runner.start(), runner.start());
+    runner.extend(&mut one, &[1; 6], Logits::Nowhere).unwrap_or_else(|e| panic!("{e}"));
+    let cases = [
+        (vec![], "no tokens to run"),
+        (vec![1, 512], "token id 512 is beyond the model's vocabulary of 512"),
+        (vec![1; 9], "15 tokens are more than the context length of 14"),
+    ];
+    for (tokens, part) in cases {
+        let said = runner.extend(&mut one, &tokens, Logits::All).expect_err("refused").to_string();
+        assert!(said.contains(part), "{said}");
+        assert_eq!((one.tokens(), runner.available_pages()), (6, 2));
+    }
+    let said = runner.extend(&mut other, &[1; 9], Logits::All).expect_err("two pages are free").to_string();
+    assert!(said.contains("pages"), "{said}");
+    assert_eq!((other.tokens(), runner.available_pages()), (0, 2));
+    // As long as the context is allowed.
+    runner.extend(&mut one, &[1; 8], Logits::Last).unwrap_or_else(|e| panic!("{e}"));
+    runner.release(one).unwrap_or_else(|e| panic!("{e}"));
+    runner.release(other).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(runner.available_pages(), 4);
 }

@@ -3,10 +3,13 @@
 mod support;
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use engine::Error;
 use engine::checkpoint::{Checkpoint, LoadFormat};
+use engine::generate::{Request, generate};
 use engine::model::{Decoder, ModelConfig};
 use engine::runner::Logits;
 use engine::sampling::Random;
@@ -284,6 +287,13 @@ fn weights_that_are_no_numbers_are_found_on_request() {
         plan.check_finite(&workers()).err().map(|error| error.to_string())
     };
     assert!(refusal(folder.path()).is_none(), "nobody asked");
+    // Then a request says what came of it, and gives its pages back.
+    let mut damaged = runner(&open(folder.path()), 16, 512);
+    let request = Request { prompt_token_ids: vec![1], max_new_tokens: 2, ..Request::default() };
+    let answer = generate(&mut damaged, None, &request, &AtomicBool::new(false), |_| ControlFlow::Continue(()));
+    let error = answer.expect_err("no number").to_string();
+    assert!(error.contains("the model gave token 0 the logit NaN"), "{error}");
+    assert_eq!(damaged.available_pages() * 16, damaged.capacity());
     let error = check(folder.path()).expect("refused");
     assert!(error.contains(&format!("`{name}` has NaN as element 70, at offset {offset}")), "{error}");
     assert_eq!(check(&models().join("llama_tied")), None);
@@ -492,6 +502,53 @@ fn a_tensor_without_elements_is_refused_with_its_place_in_either_format() {
         let part = format!("tensor `none.weight` at offset {} has no elements: dimension {dimension} of", bytes.len());
         assert!(error.contains(&part), "`{part}` is missing in: {error}");
     }
+}
+
+#[test]
+fn files_of_a_folder_that_say_something_else_are_named() {
+    // A file, what is in it (nothing: it is a folder), and what is said of it.
+    let cases = [
+        ("config.json", None, "config.json: Is a directory"),
+        ("config.json", Some("{"), "config.json: EOF"),
+        ("generation_config.json", None, "generation_config.json: Is a directory"),
+        ("generation_config.json", Some("{"), "generation_config.json: EOF"),
+        ("generation_config.json", Some(r#"{"eos_token_id": "x"}"#), "eos_token_id is \"x\""),
+        ("generation_config.json", Some(r#"{"eos_token_id": [1, -1]}"#), "eos_token_id is [1,-1]"),
+        ("generation_config.json", Some(r#"{"bos_token_id": 4294967296}"#), "bos_token_id is 4294967296"),
+        ("tokenizer.json", None, "tokenizer.json: Is a directory"),
+        ("tokenizer.json", Some("{"), "tokenizer.json: EOF"),
+        ("tokenizer_config.json", None, "tokenizer_config.json: Is a directory"),
+        ("tokenizer_config.json", Some("{"), "tokenizer_config.json: EOF"),
+        ("tokenizer_config.json", Some(r#"{"chat_template": "{% if %}"}"#), "chat template: "),
+        ("chat_template.jinja", None, "chat_template.jinja: Is a directory"),
+        ("chat_template.jinja", Some("{{ messages"), "chat template: "),
+        ("model.safetensors", None, "model.safetensors: not a file"),
+        ("model.safetensors.index.json", Some("{"), "model.safetensors.index.json: weight index: EOF"),
+        ("model.safetensors.index.json", None, "model.safetensors.index.json: Is a directory"),
+        (
+            "model.safetensors.index.json",
+            Some(r#"{"weight_map": {"model.norm.weight": "part.safetensors"}}"#),
+            "part.safetensors: No such file",
+        ),
+    ];
+    for (file, text, part) in cases {
+        let folder = folder_of("llama_tied");
+        let path = folder.path().join(file);
+        let _ = std::fs::remove_file(&path);
+        if file.contains("index") {
+            std::fs::remove_file(folder.path().join("model.safetensors")).expect("removed");
+        }
+        match text {
+            Some(text) => std::fs::write(&path, text).expect("written"),
+            None => std::fs::create_dir(&path).expect("made"),
+        }
+        let error = refusal(folder.path()).unwrap_or_else(|| panic!("{file}: {text:?} is accepted"));
+        assert!(error.contains(part), "{file}, {text:?}: `{part}` is missing in: {error}");
+    }
+    let folder = folder_of("llama_tied");
+    std::fs::remove_file(folder.path().join("tokenizer.json")).expect("removed");
+    let error = refusal(folder.path()).expect("weights without a vocabulary");
+    assert!(error.contains("tokenizer.json: No such file"), "{error}");
 }
 
 struct GgufFile {

@@ -130,6 +130,8 @@ mod tests {
     fn what_is_there_is_a_path() {
         let folder = tempfile::tempdir().expect("a folder");
         assert_eq!(Named::of(folder.path()), Named::Path(folder.path().to_owned()));
+        // Tests run in the folder of their package.
+        assert_eq!((named("src/hub"), named("src/hubs")), ("path src/hub".to_owned(), "hub src/hubs".to_owned()));
     }
 
     #[test]

@@ -309,9 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_damaged_is_none() {
+    fn a_model_that_is_there_is_used_and_one_whose_record_is_damaged_is_none() {
         let (_server, hub, name, cache) = one_file(10);
         let (path, record) = pull(Some(&hub), cache.path(), &name, "main").expect("fetched");
+        // What is there and right is used, even where nothing could be written.
+        fs::write(cache.path().join("partial"), "no folder").expect("written");
+        assert_eq!(pull(Some(&hub), cache.path(), &name, "main").expect("there"), (path.clone(), record.clone()));
+        fs::remove_file(cache.path().join("partial")).expect("removed");
         let record_path = path.with_file_name(RECORD);
         for text in ["", "{", "[]"] {
             fs::write(&record_path, text).expect("written");

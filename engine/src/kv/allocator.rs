@@ -159,6 +159,18 @@ mod tests {
     }
 
     #[test]
+    fn a_check_finds_what_is_wrong() {
+        let panics = |free: &[u32], held: [bool; 2]| {
+            let allocator = PageAllocator { free: free.to_vec(), held: held.to_vec() };
+            std::panic::catch_unwind(move || allocator.check()).is_err()
+        };
+        assert!(!panics(&[1, 0], [false, false]) && !panics(&[1], [true, false]));
+        assert!(panics(&[1], [false, false]), "one is neither");
+        assert!(panics(&[0], [true, false]), "one is both");
+        assert!(panics(&[1, 1], [false, false]), "one is there twice");
+    }
+
+    #[test]
     fn a_page_named_twice_in_one_call_is_a_double_free() {
         let mut allocator = PageAllocator::new(3);
         let pages = allocator.allocate(2).expect("three are free");

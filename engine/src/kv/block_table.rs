@@ -86,6 +86,12 @@ mod tests {
     use super::BlockTable;
 
     #[test]
+    #[should_panic(expected = "pages of no tokens")]
+    fn a_page_holds_a_token_at_least() {
+        let _ = BlockTable::new(0);
+    }
+
+    #[test]
     fn a_part_filled_page_is_filled_before_another_is_asked_for() {
         let mut table = BlockTable::new(4);
         assert_eq!((table.pages_short(0), table.pages_short(1), table.pages_short(5)), (0, 1, 2));
