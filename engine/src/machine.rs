@@ -87,7 +87,9 @@ mod tests {
     fn without_a_group_it_is_what_the_kernel_says() {
         assert_eq!(available(&[("proc/meminfo", MEMINFO)]), Some(1_024_000));
         assert_eq!(available(&[]), None);
-        assert_eq!(available(&[("proc/meminfo", "MemTotal: 1 kB\n")]), None);
+        for text in ["MemTotal: 1 kB\n", "MemAvailable: 1\n", "MemAvailable: 1 MB\n", "MemAvailable: one kB\n"] {
+            assert_eq!(available(&[("proc/meminfo", text)]), None, "{text}");
+        }
     }
 
     #[test]
@@ -107,6 +109,12 @@ mod tests {
         assert_eq!(inner("500000\n"), Some(490_000));
         assert_eq!(inner("max\n"), Some(800_000));
         assert_eq!(inner("50\n"), Some(0));
+        let unused = [
+            ("proc/meminfo", MEMINFO),
+            ("proc/self/cgroup", "0::/outer\n"),
+            ("sys/fs/cgroup/outer/memory.max", "500000\n"),
+        ];
+        assert_eq!(available(&unused), Some(1_024_000), "what it uses is not told");
     }
 
     #[test]

@@ -182,6 +182,9 @@ fn a_vocabulary_of_scored_pieces_merges_the_best_first_and_falls_back_to_bytes()
     let written: Vec<_> = tokens.iter().map(|&id| pieces[id as usize].0.as_str()).collect();
     assert_eq!(written, ["t", "he", "▁", "cat"]);
     assert_eq!(bare.decode(&tokens).expect("decodes"), "the cat");
+    // A special token is a part of what is written out alone.
+    let of = |id| (bare.decode(&[id]).expect("decodes"), bare.decode_with_special(&[id]).expect("decodes"));
+    assert_eq!((of(2), of(1)), ((String::new(), "</s>".into()), (String::new(), "<s>".into())));
 }
 
 /// Files that `vocabularies/make_scored_pieces.py` made, and what `SentencePiece` makes of texts with the same pieces.
@@ -352,4 +355,20 @@ fn a_vocabulary_that_does_not_say_begins_texts_as_its_kind_does() {
         let tokens = tokenizer.encode("ab", SpecialTokens::Add).expect("encodes");
         assert_eq!(tokens, if begins { vec![3, 2] } else { vec![2] }, "{pre}");
     }
+}
+
+#[test]
+fn a_vocabulary_of_another_kind_says_what_it_cannot_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokenizer.json");
+    let words = r#"{"version": "1.0", "added_tokens": [],
+        "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "none"}}"#;
+    std::fs::write(&path, words).expect("written");
+    let tokenizer = Tokenizer::from_file(&path).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(tokenizer.encode("a", SpecialTokens::Add).expect("encodes"), [0]);
+    let error = tokenizer.encode("b", SpecialTokens::Add).expect_err("there is no such word").to_string();
+    assert!(error.starts_with("tokenizer: ") && error.contains("Missing [UNK] token"), "{error}");
+    std::fs::write(&path, "{}").expect("written");
+    let error = Tokenizer::from_file(&path).err().expect("no vocabulary").to_string();
+    assert!(error.contains("tokenizer.json: "), "{error}");
 }

@@ -768,80 +768,60 @@ fn gguf_tensors_and_metadata_that_cannot_be_used_are_refused_by_name() {
     }
 }
 
-#[test]
-fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
+/// What is said of the smallest model of an architecture with these keys changed or added; nothing where it can be computed.
+fn said_of_model(tensors: &[TensorData], name: &str, changes: Vec<(&str, Meta<'static>)>) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.gguf");
-    let refuse_with = |tensors: &[TensorData], name: &str, changes: Vec<(&str, Meta<'static>)>| {
-        let mut keys = vec![
-            ("block_count", Meta::U32(1)),
-            ("context_length", Meta::U32(64)),
-            ("embedding_length", Meta::U32(8)),
-            ("feed_forward_length", Meta::U32(8)),
-            ("attention.head_count", Meta::U32(2)),
-            ("attention.layer_norm_rms_epsilon", Meta::F32(1e-5)),
-            ("vocab_size", Meta::U32(10)),
-        ];
-        keys.retain(|(key, _)| changes.iter().all(|(changed, _)| changed != key));
-        let all: Vec<(String, Meta<'_>)> =
-            keys.into_iter().chain(changes).map(|(key, value)| (format!("{name}.{key}"), value)).collect();
-        let mut metadata: Vec<(&str, Meta<'_>)> = vec![("general.architecture", Meta::Text(name))];
-        let (keys, values): (Vec<String>, Vec<Meta<'_>>) = all.into_iter().unzip();
-        metadata.extend(keys.iter().map(String::as_str).zip(values));
-        std::fs::write(&path, gguf::write(&metadata, tensors)).expect("written");
-        let (metadata, weights) = weights::gguf::open(&path).expect("a file");
-        ModelConfig::from_gguf(&metadata, &weights).map_or_else(|error| error.to_string(), |_| String::new())
-    };
-    let refuse = |name: &str, changes: Vec<(&str, Meta<'static>)>| refuse_with(&[], name, changes);
+    let mut keys = vec![
+        ("block_count", Meta::U32(1)),
+        ("context_length", Meta::U32(64)),
+        ("embedding_length", Meta::U32(8)),
+        ("feed_forward_length", Meta::U32(8)),
+        ("attention.head_count", Meta::U32(2)),
+        ("attention.layer_norm_rms_epsilon", Meta::F32(1e-5)),
+        ("vocab_size", Meta::U32(10)),
+    ];
+    keys.retain(|(key, _)| changes.iter().all(|(changed, _)| changed != key));
+    let all: Vec<(String, Meta<'_>)> =
+        keys.into_iter().chain(changes).map(|(key, value)| (format!("{name}.{key}"), value)).collect();
+    let mut metadata: Vec<(&str, Meta<'_>)> = vec![("general.architecture", Meta::Text(name))];
+    let (keys, values): (Vec<String>, Vec<Meta<'_>>) = all.into_iter().unzip();
+    metadata.extend(keys.iter().map(String::as_str).zip(values));
+    std::fs::write(&path, gguf::write(&metadata, tensors)).expect("written");
+    let (metadata, weights) = weights::gguf::open(&path).expect("a file");
+    ModelConfig::from_gguf(&metadata, &weights).map_or_else(|error| error.to_string(), |_| String::new())
+}
+
+/// Four experts, of which a token goes to two, and other keys.
+fn experts(changes: Vec<(&'static str, Meta<'static>)>) -> Vec<(&'static str, Meta<'static>)> {
+    let mut all = vec![("expert_count", Meta::U32(4)), ("expert_used_count", Meta::U32(2))];
+    all.extend(changes);
+    all
+}
+
+/// Positions that are stretched, and other keys.
+fn yarn(changes: Vec<(&'static str, Meta<'static>)>) -> Vec<(&'static str, Meta<'static>)> {
+    let mut all = vec![("rope.scaling.type", Meta::Text("yarn"))];
+    all.extend(changes);
+    all
+}
+
+fn stretched() -> (&'static str, Meta<'static>) {
+    ("rope.scaling.factor", Meta::F32(2.0))
+}
+
+#[test]
+fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
+    let refuse = |name: &str, changes: Vec<(&str, Meta<'static>)>| said_of_model(&[], name, changes);
     let divisors = TensorData { name: "rope_freqs.weight".into(), shape: vec![2], kind: 0, bytes: vec![0; 8] };
     let divisors = std::slice::from_ref(&divisors);
-    assert_eq!(refuse_with(divisors, "llama", vec![]), "");
+    assert_eq!(said_of_model(divisors, "llama", vec![]), "");
     let linear = vec![("rope.scaling.type", Meta::Text("linear")), ("rope.scaling.factor", Meta::F32(2.0))];
-    let error = refuse_with(divisors, "llama", linear);
+    let error = said_of_model(divisors, "llama", linear);
     assert!(error.contains("linear together with tensor `rope_freqs.weight`"), "{error}");
     assert_eq!(refuse("llama", vec![]), "", "as it stands it is a model");
-    let experts = |changes: Vec<(&'static str, Meta<'static>)>| {
-        let mut all = vec![("expert_count", Meta::U32(4)), ("expert_used_count", Meta::U32(2))];
-        all.extend(changes);
-        all
-    };
     assert_eq!(refuse("llama", experts(vec![])), "");
     assert_eq!(refuse("olmoe", experts(vec![("expert_gating_func", Meta::U32(1))])), "", "the one that is computed");
-    let yarn = |changes: Vec<(&'static str, Meta<'static>)>| {
-        let mut all = vec![("rope.scaling.type", Meta::Text("yarn"))];
-        all.extend(changes);
-        all
-    };
-    let stretched = || ("rope.scaling.factor", Meta::F32(2.0));
-    let wrong_types = [
-        ("llama", vec![], "expert_count", "a size"),
-        ("llama", vec![], "block_count", "a size"),
-        ("llama", vec![], "vocab_size", "a size"),
-        ("llama", vec![], "attention.head_count_kv", "a size"),
-        ("llama", vec![], "attention.key_length", "a size"),
-        ("llama", vec![], "attention.value_length", "a size"),
-        ("llama", vec![], "rope.dimension_count", "a size"),
-        ("llama", vec![], "attention.sliding_window", "a size"),
-        ("llama", vec![], "attention.layer_norm_rms_epsilon", "a number"),
-        ("llama", vec![], "rope.freq_base", "a number"),
-        ("llama", vec![], "rope.scaling.type", "text"),
-        ("llama", yarn(vec![]), "rope.scaling.factor", "a number"),
-        ("llama", yarn(vec![stretched()]), "rope.scaling.yarn_beta_fast", "a number"),
-        ("llama", yarn(vec![stretched()]), "rope.scaling.yarn_beta_slow", "a number"),
-        ("llama", yarn(vec![stretched()]), "rope.scaling.original_context_length", "a size"),
-        ("olmoe", experts(vec![]), "attention.clamp_kqv", "a number"),
-        ("olmoe", experts(vec![]), "feed_forward_length", "a size"),
-        ("olmoe", experts(vec![("expert_feed_forward_length", Meta::U32(8))]), "feed_forward_length", "a size"),
-        ("olmoe", experts(vec![]), "expert_feed_forward_length", "a size"),
-        ("olmoe", experts(vec![]), "expert_gating_func", "a size"),
-        ("olmoe", experts(vec![]), "expert_weights_norm", "true or false"),
-    ];
-    for (name, mut changes, key, wanted) in wrong_types {
-        let bytes = if wanted == "text" { Meta::U32(1) } else { Meta::Text("1") };
-        changes.push((key, bytes));
-        let said = refuse(name, changes);
-        assert!(said.contains(&format!("`{name}.{key}` is not {wanted}")), "{key}: {said}");
-    }
     let cases = [
         (refuse("gemma", vec![]), "GGUF architecture gemma (known: llama, olmoe, qwen2, qwen3, qwen3moe)"),
         (refuse("qwen2", experts(vec![])), "`qwen2.expert_count`"),
@@ -885,5 +865,38 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
     ];
     for (error, part) in cases {
         assert!(error.contains(part), "`{part}` is missing in: {error}");
+    }
+}
+
+#[test]
+fn a_key_of_a_gguf_model_of_the_wrong_type_is_named() {
+    let wrong_types = [
+        ("llama", vec![], "expert_count", "a size"),
+        ("llama", vec![], "block_count", "a size"),
+        ("llama", vec![], "vocab_size", "a size"),
+        ("llama", vec![], "attention.head_count_kv", "a size"),
+        ("llama", vec![], "attention.key_length", "a size"),
+        ("llama", vec![], "attention.value_length", "a size"),
+        ("llama", vec![], "rope.dimension_count", "a size"),
+        ("llama", vec![], "attention.sliding_window", "a size"),
+        ("llama", vec![], "attention.layer_norm_rms_epsilon", "a number"),
+        ("llama", vec![], "rope.freq_base", "a number"),
+        ("llama", vec![], "rope.scaling.type", "text"),
+        ("llama", yarn(vec![]), "rope.scaling.factor", "a number"),
+        ("llama", yarn(vec![stretched()]), "rope.scaling.yarn_beta_fast", "a number"),
+        ("llama", yarn(vec![stretched()]), "rope.scaling.yarn_beta_slow", "a number"),
+        ("llama", yarn(vec![stretched()]), "rope.scaling.original_context_length", "a size"),
+        ("olmoe", experts(vec![]), "attention.clamp_kqv", "a number"),
+        ("olmoe", experts(vec![]), "feed_forward_length", "a size"),
+        ("olmoe", experts(vec![("expert_feed_forward_length", Meta::U32(8))]), "feed_forward_length", "a size"),
+        ("olmoe", experts(vec![]), "expert_feed_forward_length", "a size"),
+        ("olmoe", experts(vec![]), "expert_gating_func", "a size"),
+        ("olmoe", experts(vec![]), "expert_weights_norm", "true or false"),
+    ];
+    for (name, mut changes, key, wanted) in wrong_types {
+        let bytes = if wanted == "text" { Meta::U32(1) } else { Meta::Text("1") };
+        changes.push((key, bytes));
+        let said = said_of_model(&[], name, changes);
+        assert!(said.contains(&format!("`{name}.{key}` is not {wanted}")), "{key}: {said}");
     }
 }

@@ -178,6 +178,14 @@ fn frequencies_follow_the_distribution() {
 }
 
 #[test]
+fn a_draw_at_the_end_of_a_share_is_the_next_ones() {
+    let candidates = [(3, 0.5), (5, 0.25), (6, 0.25)].map(|(token, weight)| shortlist::Candidate { token, weight });
+    for (unit, token) in [(0.0, 3), (0.49, 3), (0.5, 5), (0.74, 5), (0.75, 6), (0.99, 6), (1.0, 6)] {
+        assert_eq!(shortlist::draw(&candidates, unit), token, "{unit}");
+    }
+}
+
+#[test]
 fn seed_and_position_decide_and_nothing_else() {
     let logits = [1.0, 0.0, 0.5, 2.0];
     let tokens = [3; 400];

@@ -132,7 +132,7 @@ fn solve(mut rows: [[f64; 4]; 3]) -> Option<[f64; 3]> {
         rows.swap(column, pivot);
         // Sums of powers of numbers up to 1: what is left of a determined system is far larger.
         let size = rows[column][column].abs();
-        if size.is_nan() || size <= 1e-12 {
+        if size <= 1e-12 {
             return None;
         }
         for row in (0..3).filter(|row| *row != column) {
@@ -185,6 +185,8 @@ mod tests {
         assert_eq!(PrefillTime::fit(&good[..8]), Err(FitError::TooFew { found: 7 }));
         assert_eq!(PrefillTime::fit(&[]), Err(FitError::TooFew { found: 0 }));
         assert_eq!(PrefillTime::fit(&[(512, 1.0); 20]), Err(FitError::Undetermined));
+        let nothing = PrefillTime::fit(&[1, 2, 3, 4, 5, 6, 7, 8, 9].map(|length| (length, 0.0)));
+        assert_eq!(nothing, Err(FitError::NotGrowing { square: 0.0 }));
         let mut broken = good.clone();
         broken[5].1 = f64::NAN;
         assert_eq!(PrefillTime::fit(&broken), Err(FitError::Undetermined));

@@ -291,12 +291,14 @@ mod tests {
             (RATES.replace("128", "128, \"max_batch_tokens\": 1"), "duplicate field"),
             (TIMES.replace("0.5", "0.0"), "`bias_seconds` has 0"),
             (TIMES.replace("0.25", "-0.25"), "`alpha_seconds` has -0.25"),
+            (TIMES.replace("[0.0, 1.0]", "[0.0, -1.0]"), "`theta_seconds` has -1"),
             (TIMES.replace("[10, 20]", "[20, 10]"), "`m_probes` has to ascend: 10 follows 20"),
             (TIMES.replace("[1, 3]", "[3, 1]"), "`bs_probes` has to ascend: 1 follows 3"),
             (TIMES.replace("[0.25, 0.75]", "[0.25]"), "`bs_probes` and `alpha_seconds` need one length"),
             (TIMES.replace("[0.0, 1.0]", "[0.0]"), "`m_probes` and `theta_seconds` need one length"),
             (String::new(), "line 1"),
         ];
+        assert!(StepCosts::read(Some(&rates("[8, 16]", "[1, 2]")), 16).is_ok(), "it ends with its last sample");
         for (text, says) in table {
             let error = StepCosts::read(Some(&text), 0).expect_err(&text).to_string();
             assert!(error.contains(says), "{text}: {error}");

@@ -236,6 +236,7 @@ mod tests {
             assert_eq!(lengths(&equal, budget), expected, "{budget}");
         }
         assert_eq!(lengths(&[vec![1.0, 1e-7, 1e-7]], 3), [2], "the rest is not worth it");
+        assert_eq!(lengths(&[vec![1.0, LEAST_SURVIVAL, 1e-7]], 3), [3], "just worth it");
     }
 
     #[test]

@@ -81,6 +81,12 @@ mod tests {
             "model": {"type": "BPE", "vocab": vocabulary}, "added_tokens": [{"id": 300}],
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "ByteLevel"}]},
         });
+        // What is built of no pairs has no bytes for atoms.
+        let mut other = document.clone();
+        other["model"]["type"] = json!("Unigram");
+        let unchanged = other.clone();
+        assert_eq!(InventedAtoms::complete(&mut other).byte(301), None);
+        assert_eq!(other, unchanged);
         let invented = InventedAtoms::complete(&mut document);
         assert_eq!((invented.byte(301), invented.byte(302), invented.byte(303)), (Some(0x04), Some(0xf1), None));
         assert_eq!((invented.byte(300), invented.byte(0)), (None, None));

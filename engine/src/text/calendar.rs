@@ -138,6 +138,7 @@ mod tests {
         // Moments as other calendars have them: the ends of a leap year, of a century that is none, and a day in between.
         let cases = [
             (0, "1970-01-01 Thu 001"),
+            (31_536_000, "1971-01-01 Fri 001"),
             (951_782_400, "2000-02-29 Tue 060"),
             (951_868_800, "2000-03-01 Wed 061"),
             (978_307_199, "2000-12-31 Sun 366"),

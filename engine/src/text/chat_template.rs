@@ -210,8 +210,20 @@ mod tests {
             render("{{ '🦀\x7f' | tojson(ensure_ascii=true) }}", &[]).as_deref(),
             Ok("\"\\ud83e\\udd80\\u007f\"")
         );
-        for wrong in ["tojson(separators=[','])", "tojson(no_such_option=1)"] {
-            assert!(render(&format!("{{{{ [1] | {wrong} }}}}"), &[]).is_err(), "{wrong}");
+        let wrong = [
+            "[1] | tojson(separators=[','])",
+            "[1] | tojson(separators=1)",
+            "[1] | tojson(no_such_option=1)",
+            "[1] | tojson(indent='x')",
+            "[1] | tojson(ensure_ascii='x')",
+            "[1] | tojson(sort_keys='x')",
+            "no_such_value | tojson",
+            // No list is a key in JSON.
+            "{[1]: 2} | tojson",
+            "{[1]: 2} | tojson(sort_keys=true)",
+        ];
+        for wrong in wrong {
+            assert!(render(&format!("{{{{ {wrong} }}}}"), &[]).is_err(), "{wrong}");
         }
     }
 

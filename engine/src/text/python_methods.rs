@@ -12,7 +12,7 @@ pub(super) fn unknown_method(
     arguments: &[Value],
 ) -> Result<Value, Error> {
     match pycompat::unknown_method_callback(state, value, method, arguments) {
-        Err(error) if error.kind() == ErrorKind::UnknownMethod => match value.as_str() {
+        Err(error) => match value.as_str() {
             Some(text) => of_text(text, method, arguments).unwrap_or(Err(error)),
             None => Err(error),
         },
@@ -77,4 +77,33 @@ fn partition(text: &str, arguments: &[Value], is_from_end: bool) -> Result<Value
         None => [text, "", ""],
     };
     Ok(parts.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use minijinja::{Environment, context};
+
+    fn render(expression: &str) -> Result<String, String> {
+        let mut environment = Environment::new();
+        environment.set_unknown_method_callback(super::unknown_method);
+        environment.render_str(&format!("{{{{ {expression} }}}}"), context! {}).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn arguments_that_python_refuses_are_refused() {
+        for (expression, part) in [
+            ("'a'.partition('')", "an empty separator"),
+            ("'a'.rpartition('')", "an empty separator"),
+            ("'a'.partition(1)", "not a string"),
+            ("'a'.rsplit('')", "rsplit with an empty separator"),
+            ("'a'.rsplit('a', 'b')", "cannot convert"),
+            ("'a'.removeprefix()", "missing argument"),
+            ("'a'.split(1, 2, 3)", "not a string"),
+            ("'a'.no_such_method()", "no method named no_such_method"),
+            ("[1].partition('a')", "no method named partition"),
+        ] {
+            let error = render(expression).expect_err(expression);
+            assert!(error.contains(part), "{expression}: {error}");
+        }
+    }
 }
