@@ -461,6 +461,38 @@ fn a_folder_is_one_whatever_its_name_ends_in_and_its_template_may_be_one_of_seve
     assert!(refusal(&chat(path), 1).contains("generation_config.json"));
 }
 
+#[cfg(unix)]
+#[test]
+fn input_that_cannot_be_read_is_told() {
+    for arguments in [&["generate", "--prompt", "-"][..], &["chat"]] {
+        let folder = std::fs::File::open(models()).expect("a folder");
+        let mut command = command(arguments);
+        command.arg("--model-path").arg(models().join("llama")).stdin(folder);
+        let said = refusal(&command.output().expect("the command runs"), 1);
+        assert!(said.contains("cannot read standard input: Is a directory"), "{said}");
+    }
+}
+
+#[test]
+fn a_template_or_vocabulary_that_refuses_a_text_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+        std::fs::copy(models().join("llama").join(file), folder.path().join(file)).expect("copied");
+    }
+    let run = |flags: [&str; 2]| {
+        let path = folder.path().to_str().expect("text");
+        refusal(&engine(&["generate", "--model-path", path, flags[0], flags[1]]), 1)
+    };
+    std::fs::write(folder.path().join("chat_template.jinja"), "{{ raise_exception('no words') }}").expect("written");
+    let said = run(["--chat", "hello"]);
+    assert!(said.contains("chat template: ") && said.contains("no words"), "{said}");
+    let words = r#"{"version": "1.0", "added_tokens": [],
+        "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "none"}}"#;
+    std::fs::write(folder.path().join("tokenizer.json"), words).expect("written");
+    let said = run(["--prompt", "b"]);
+    assert!(said.contains("tokenizer: ") && said.contains("Missing [UNK] token"), "{said}");
+}
+
 #[test]
 fn what_cannot_be_served_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 6] = [

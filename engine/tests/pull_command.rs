@@ -169,6 +169,8 @@ fn a_name_that_is_none_is_told() {
     let said = refusal(&engine(&["inspect", "smolm"], cache.path(), None), cache.path());
     assert!(said.contains("no such short name") && said.contains("smollm2-135m"), "{said}");
     assert_eq!(engine(&["pull", "./somewhere"], cache.path(), None).status.code(), Some(2));
+    let wrong = engine(&["pull", NAME, "--hub-retries", "many"], cache.path(), None);
+    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
     let both = engine(&["pull", NAME, "--model-path", "some/Other"], cache.path(), None);
     let said = String::from_utf8(both.stderr).expect("text");
     assert_eq!(both.status.code(), Some(2), "{said}");
