@@ -84,15 +84,27 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
             "/exit" => break,
             "/reset" => chat.messages.clone_from(&chat.system),
             message => match chat.answer(&mut runner, &interrupts, message) {
-                // A person at a terminal goes on; what comes through a pipe has nobody to do so.
-                Err(Failure::Run(problem)) if is_terminal && !runner.is_lost() => note(&format!("engine: {problem}\n")),
-                Err(Failure::Interrupted) if is_terminal => {}
+                Err(failure) if goes_on(&failure, is_terminal, runner.is_lost()) => {
+                    if let Failure::Run(problem) = failure {
+                        note(&format!("engine: {problem}\n"));
+                    }
+                }
                 answered => answered?,
             },
         }
     }
     launch::warn_of_graphs(&runner);
     chat.kept.release(&mut runner).map_err(Failure::run)
+}
+
+/// Whether a chat goes on after a message that was not answered, or in part. A person at a terminal can say something else,
+/// unless the device has failed for good; what comes through a pipe has nobody to do so.
+fn goes_on(failure: &Failure, is_terminal: bool, is_lost: bool) -> bool {
+    match failure {
+        Failure::Run(_) => is_terminal && !is_lost,
+        Failure::Interrupted => is_terminal,
+        Failure::Usage(_) | Failure::OutputClosed => false,
+    }
 }
 
 /// Says something to a person at a terminal, apart from the answers.
@@ -136,5 +148,26 @@ impl Chat<'_> {
         // A part of an answer was said, too.
         self.messages.push(Message::assistant(&generation.text));
         if is_interrupted { Err(Failure::Interrupted) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_goes_on_after_a_failure_unless_the_device_is_lost() {
+        // At a terminal, through a pipe; the same with a device that is lost.
+        let cases = [
+            (Failure::Run("it is too long".into()), [true, false, false, false]),
+            (Failure::Interrupted, [true, false, true, false]),
+            (Failure::OutputClosed, [false; 4]),
+            (Failure::Usage("no such setting".into()), [false; 4]),
+        ];
+        for (failure, wanted) in cases {
+            let found = [(true, false), (false, false), (true, true), (false, true)]
+                .map(|(is_terminal, is_lost)| goes_on(&failure, is_terminal, is_lost));
+            assert_eq!(found, wanted, "{failure}");
+        }
     }
 }

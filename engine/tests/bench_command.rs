@@ -42,9 +42,53 @@ fn each_combination_is_one_line_of_json() {
             assert_eq!(line[key].as_f64().is_some_and(|number| number > 0.0), decodes, "{key}: {line}");
         }
     }
-    let table = one_batch("qwen3", &["--input-len", "4", "--output-len", "2", "--repeats", "1"]);
-    assert_eq!(stdout(&table).lines().count(), 2);
-    assert!(stdout(&table).contains("decode tok/s"), "{}", stdout(&table));
+    let table = one_batch("qwen3", &["--input-len", "4", "--output-len", "1,2", "--repeats", "1"]);
+    let [head, one, two] = stdout(&table).lines().collect::<Vec<_>>()[..] else { panic!("{}", stdout(&table)) };
+    assert!(head.contains("decode tok/s"), "{head}");
+    // Batch, input, output; then latency, the rates and the time of a step, which one token has not.
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        (&columns(one)[..3], &columns(one)[5..]),
+        (&["1", "4", "1"].map(str::to_owned)[..], &["-", "-"].map(str::to_owned)[..])
+    );
+    assert!(columns(two)[3..].iter().all(|number| number.parse::<f64>().is_ok_and(|number| number > 0.0)), "{two}");
+}
+
+#[test]
+fn a_shape_may_fill_the_context_and_the_room() {
+    let room = ["--context-length=8", "--page-size=4", "--max-total-tokens=8", "--repeats=1", "--json"];
+    // The last token is chosen and never run.
+    for (input, output) in [("--input-len=8", "--output-len=1"), ("--input-len=5", "--output-len=4")] {
+        assert_eq!(stdout(&one_batch("llama", &[&[input, output], &room[..]].concat())).lines().count(), 1);
+    }
+    // The correctness test takes as long a prompt as there is room for beside its continuation, and one token at least.
+    for arguments in [
+        ["--context-length=9", "--input-len=128"],
+        ["--max-total-tokens=64", "--input-len=128"],
+        ["--input-len=0", "--seed=3"],
+    ] {
+        let output = one_batch("llama", &[&["--correctness-test"], &arguments[..]].concat());
+        let said = stdout(&output);
+        assert!(said.starts_with("all ways of computing agree (seed "), "{said}");
+    }
+}
+
+#[test]
+fn a_model_that_gives_no_numbers_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
+    }
+    let weights = folder.path().join("model.safetensors");
+    let mut bytes = fs::read(&weights).expect("readable");
+    let end = bytes.len();
+    bytes[end - 2..].copy_from_slice(&[0xc0, 0x7f]);
+    fs::write(&weights, bytes).expect("written");
+    let path = folder.path().to_str().expect("text");
+    for more in [&["--input-len=3", "--output-len=2"][..], &["--input-len=3", "--correctness-test"]] {
+        let said = refusal(&one_batch(path, more));
+        assert!(said.contains("the model gives logits that are no numbers"), "{said}");
+    }
 }
 
 #[test]
@@ -55,7 +99,7 @@ fn weights_may_be_made_up() {
 
 #[test]
 fn a_shape_that_cannot_run_is_refused_before_any_is_run() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--batch-size", "0"], "must be at least 1"),
         (&["--input-len", "0"], "must be at least 1"),
         (&["--correctness-test", "--context-length", "8"], "a room of 8 tokens is too little"),
@@ -63,6 +107,7 @@ fn a_shape_that_cannot_run_is_refused_before_any_is_run() {
         (&["--input-len", "8,2048"], "2063 tokens are more than the context length of 2048"),
         (&["--max-total-tokens", "64"], "143 tokens are more than the 64 that there is room for"),
         (&["--output-len", "0"], "must be at least 1"),
+        (&["--memory-limit", "1"], "memory"),
     ];
     for (arguments, part) in cases {
         let output = one_batch("llama", &[arguments, &["--json"]].concat());
@@ -107,6 +152,19 @@ fn a_reference_that_disagrees_fails_the_correctness_test() {
     reference["greedy_ids"] = json!(reference["greedy_ids"].as_array().expect("a list")[..6]);
     fs::write(&path, reference.to_string()).expect("written");
     stdout(&one_batch("llama", &arguments));
-    fs::write(&path, "{}").expect("written");
-    assert!(refusal(&one_batch("llama", &arguments)).contains("no reference: it takes prompt_ids and greedy_ids"));
+    let useless = [
+        ("{}", "no reference: it takes prompt_ids and greedy_ids"),
+        (
+            r#"{"cases": [{"prompt_ids": [1], "greedy_ids": [2], "margins": [0]}, {"prompt_ids": [1], "greedy_ids": []}]}"#,
+            "case 2 of the reference has no greedy_ids",
+        ),
+        (r#"{"prompt_ids": [99999], "greedy_ids": [2]}"#, "token id 99999 is beyond the model's vocabulary of 512"),
+    ];
+    for (text, part) in useless {
+        fs::write(&path, text).expect("written");
+        let said = refusal(&one_batch("llama", &arguments));
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    fs::remove_file(&path).expect("removed");
+    assert!(refusal(&one_batch("llama", &arguments)).contains("reference.json"));
 }

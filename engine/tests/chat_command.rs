@@ -89,9 +89,10 @@ fn a_system_message_stays_through_a_reset() {
 
 #[test]
 fn what_cannot_be_answered_ends_a_chat_through_a_pipe_with_the_reason() {
-    let cases: [(&[&str], &[u8], &str); 3] = [
+    let cases: [(&[&str], &[u8], &str); 4] = [
         (&[], b"Hello\nab\xffc\n", "standard input is not UTF-8 text: byte 9 is 0xff"),
         (&["--context-length", "4"], b"Hello\n", "tokens, more than the context length of 4"),
+        (&["--activation-dtype", "int8"], b"", "--activation-dtype int8 is not available"),
         (&["--load-format", "dummy", "--temperature", "-1"], b"", "sampling.temperature: -1.0 is outside 0.0..=100.0"),
     ];
     for (flags, input, part) in cases {

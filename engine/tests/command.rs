@@ -530,6 +530,8 @@ fn the_kernel_check_without_a_driver_or_with_a_shape_unknown_says_so() {
     let said = refusal(&engine(&["kernels", "check", "--cuda-driver-path", "/no/such/libcuda.so"]), 1);
     assert!(said.contains("/no/such/libcuda.so"), "{said}");
     assert_eq!(engine(&["kernels"]).status.code(), Some(2));
+    let said = refusal(&engine(&["kernels", "check", "--page-size", "0"]), 2);
+    assert!(said.contains("schedule.page_size: 0 is outside"), "{said}");
 }
 
 #[test]
@@ -562,15 +564,24 @@ fn without_a_model_and_without_pip_the_error_says_every_way_to_proceed() {
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
-    let full = std::fs::File::options().write(true).open("/dev/full").expect("the full device");
     let model = models().join("llama");
-    let output = command(&["generate", "--prompt", "a", "--max-new-tokens", "2", "--model-path"])
-        .arg(&model)
-        .stdout(full)
-        .output()
-        .expect("runs");
-    let said = refusal(&output, 1);
-    assert!(said.contains("cannot write to standard output"), "{said}");
+    let model = model.to_str().expect("text");
+    let one_batch = ["bench", "one-batch", "--input-len=3", "--output-len=1", "--repeats=1", "--model-path", model];
+    let calls: [&[&str]; 8] = [
+        &["generate", "--prompt", "a", "--max-new-tokens", "2", "--model-path", model],
+        &["generate", "--prompt", "a", "--max-new-tokens", "2", "--json", "--model-path", model],
+        &one_batch,
+        &[&one_batch[..], &["--json"]].concat(),
+        &[&one_batch[..], &["--correctness-test"]].concat(),
+        &["inspect", model],
+        &["completion", "bash"],
+        &["config", "fields"],
+    ];
+    for call in calls {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("the full device");
+        let said = refusal(&command(call).stdout(full).output().expect("runs"), 1);
+        assert!(said.contains("cannot write to standard output"), "{call:?}: {said}");
+    }
 }
 
 #[test]

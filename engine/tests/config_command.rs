@@ -95,6 +95,10 @@ fn colours_are_for_terminals() {
         assert_eq!(on_a_terminal(&arguments, ("NO_COLOR", "1")), piped);
         assert_eq!(on_a_terminal(&arguments, ("TERM", "dumb")), piped);
     }
+    let explained = on_a_terminal("explain schedule.page_size --page-size 8", ("NO_COLOR", ""));
+    assert_eq!(explained.matches("\x1b[1m").count(), 1, "what counts stands out, and nothing else: {explained:?}");
+    let named = on_a_terminal("explain schedule.page_size --page-size 8", ("TERMINAL_IS_NOT", "dumb"));
+    assert_eq!(named, explained, "another variable may have any value");
     // Documents are the same wherever they are read.
     for document in ["schema", "docs", "template", "fields", "dump --format json"] {
         assert!(!on_a_terminal(document, ("NO_COLOR", "")).contains('\x1b'), "{document}");
@@ -111,6 +115,9 @@ fn a_dump_is_a_file_that_resolves_to_itself() {
     assert_eq!(stdout(&["dump", "--config", file.to_str().expect("text")]), dump);
     let json = stdout(&["dump", "--format", "json", "--view", "resolved", "--page-size=2"]);
     let values: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let given = stdout(&["dump", "--format", "json", "--view", "record", "--page-size=2"]);
+    let given: serde_json::Value = serde_json::from_str(&given).expect("JSON");
+    assert_eq!(given[0], serde_json::json!({"leaf": "schedule.page_size", "origin": "--page-size", "value": 2}));
     assert_eq!((&values["schedule.page_size"], &values["schedule.chunked_prefill_size"]), (&2.into(), &64.into()));
     let record = stdout(&["dump", "--view", "record", "--page-size=2"]);
     let expected = "schedule.page_size = 2 # --page-size\nschedule.chunked_prefill_size = 64 # ENGINE_SCHEDULE_CHUNKED_PREFILL_SIZE\n";
@@ -122,6 +129,32 @@ fn a_dump_is_a_file_that_resolves_to_itself() {
         let (code, text) = refusal(&["dump", flag]);
         assert!(code == Some(2) && text.contains(choices), "{text}");
     }
+}
+
+#[test]
+fn what_the_model_decides_is_shown_on_request() {
+    let model = concat!("--model-path=", env!("CARGO_MANIFEST_DIR"), "/../tests/models/llama");
+    let explained =
+        |more: &[&str]| stdout(&[&["explain", "model.context_length", "--device=cpu", model], more].concat());
+    assert!(explained(&[]).starts_with("model.context_length = unset\n"), "{}", explained(&[]));
+    assert!(explained(&["--loaded"]).starts_with("model.context_length = 2048\n"), "{}", explained(&["--loaded"]));
+    let dumped = |view: &str| stdout(&["dump", "--device=cpu", model, view]);
+    assert!(!dumped("--view=resolved").contains("model.context_length = 2048"));
+    assert!(dumped("--view=loaded").contains("model.context_length = 2048\n"));
+    for loaded in [["explain", "model.context_length", "--loaded"], ["dump", "--view", "loaded"]] {
+        let (code, text) = refusal(&[&loaded[..], &["--model-path=/no/such/model"]].concat());
+        assert!(code == Some(1) && text.contains("/no/such/model"), "{text}");
+    }
+}
+
+#[test]
+fn a_value_that_is_refused_is_refused_in_every_view() {
+    for view in ["record", "resolved", "effective", "loaded"] {
+        let (code, text) = refusal(&["dump", "--view", view, "--page-size=0"]);
+        assert!(code == Some(2) && text.contains("schedule.page_size: 0 is outside"), "{view}: {text}");
+    }
+    let (code, text) = refusal(&["explain", "schedule.page_size", "--page-size=0"]);
+    assert!(code == Some(2) && text.contains("schedule.page_size: 0 is outside"), "{text}");
 }
 
 #[test]

@@ -53,17 +53,17 @@ fn same_bytes_elsewhere(name: &str, switch: &[&str]) {
 #[test]
 fn a_check_passes_or_says_what_changed() {
     let cases = [
-        ("baseline", &["--check"][..], "01-dense-80gb\n", "probe --bless"),
-        ("built", &["--check", "--built"], "01-defaults-llama\n", "probe --built --bless"),
+        ("baseline", &["--check"][..], " resolve, ", "01-dense-80gb\n", "probe --bless"),
+        ("built", &["--check", "--built"], " are built, ", "01-defaults-llama\n", "probe --built --bless"),
     ];
-    for (name, arguments, first, advice) in cases {
+    for (name, arguments, counted, first, advice) in cases {
         let folder = baseline(name);
         let check = |folder: &Path| {
             let folder = folder.to_str().expect("text");
             probe(&[arguments, &["--baseline", folder]].concat())
         };
         let output = check(&folder);
-        assert!(stdout(&output).contains(" shapes as in "), "{}", stdout(&output));
+        assert!(stdout(&output).contains(" shapes as in ") && stdout(&output).contains(counted), "{}", stdout(&output));
         let empty = tempfile::tempdir().expect("a folder");
         let output = check(empty.path());
         let (code, text) = refusal(&output);
@@ -84,5 +84,8 @@ fn two_shapes_are_compared_by_number_or_name() {
     assert!(stdout(&output).starts_with("refused -> resolved\n- --tp-size: no such flag"), "{}", stdout(&output));
     let (output, none, both) = (probe(&["--diff", "1", "nine"]), probe(&[]), probe(&["--check", "--bless"]));
     assert_eq!(refusal(&output), (Some(2), "engine: no shape is called `nine`\n"));
+    assert_eq!(refusal(&probe(&["--diff", "nine", "1"])).0, Some(2));
+    let unwritable = probe(&["--bless", "--baseline", "/dev/null/below"]);
+    assert_eq!(refusal(&unwritable).0, Some(1));
     assert_eq!((refusal(&none).0, refusal(&both).0), (Some(2), Some(2)));
 }

@@ -44,7 +44,13 @@ fn a_model_is_described_without_loading_it() {
     assert!(report["memory"]["weight_bytes"].as_u64() <= report["memory"]["model_bytes"].as_u64());
 
     let text = engine(&["inspect", "--model-path", &path("llama")]);
-    for part in ["parameters           176576", "chat template        yes", "model.layers.*.self_attn.q_proj.weight"] {
+    for part in [
+        "parameters           176576",
+        "chat template        yes",
+        "tied embeddings      no",
+        "stop tokens          511\n",
+        "model.layers.*.self_attn.q_proj.weight",
+    ] {
         assert!(stdout(&text).contains(part), "`{part}` is missing in: {}", stdout(&text));
     }
 }
@@ -56,6 +62,28 @@ fn a_model_named_twice_or_not_there_is_an_error() {
     let gone = engine(&["inspect", "/no/such/model"]);
     assert_eq!(gone.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&gone.stderr).contains("/no/such/model"));
+}
+
+#[test]
+fn a_model_without_all_of_its_tensors_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["tokenizer.json", "model.safetensors"] {
+        std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
+    }
+    let mut config = support::json(&models().join("llama/config.json"));
+    let layers = config["num_hidden_layers"].as_u64().expect("a number");
+    config["num_hidden_layers"] = (layers + 1).into();
+    std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+    let short = engine(&["inspect", folder.path().to_str().expect("text")]);
+    assert_eq!(short.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&short.stderr);
+    assert!(said.contains(&format!("model.layers.{layers}.")) && said.contains("is missing"), "{said}");
+    // A model that names no token at which it stops has none.
+    config["num_hidden_layers"] = layers.into();
+    config["eos_token_id"] = Value::Null;
+    std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+    let output = engine(&["inspect", folder.path().to_str().expect("text")]);
+    assert!(stdout(&output).contains("stop tokens          none\n"), "{}", stdout(&output));
 }
 
 #[test]

@@ -178,6 +178,15 @@ fn a_name_that_is_none_is_told() {
 }
 
 #[test]
+fn a_name_given_twice_is_refused() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let output = engine(&["pull", NAME, "--model-path", "other/Model"], cache.path(), None);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot be used with '--model-path"), "{said}");
+}
+
+#[test]
 fn the_revision_is_part_of_the_question_and_of_the_place() {
     let (hub, cache) = (hub(), tempfile::tempdir().expect("a folder"));
     let output = engine(&["pull", NAME, "--revision", "refs/pr/1"], cache.path(), Some(&hub.endpoint));

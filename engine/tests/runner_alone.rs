@@ -16,5 +16,7 @@ fn a_runner_needs_nothing_but_its_model() {
     let shape = Shape { batch_size: 1, input_len: 8, output_len: 4 };
     let measured = measure(&mut runner, shape, 2, 1).expect("it fits");
     assert!(measured.decode_rate.is_some_and(f64::is_normal), "{measured:?}");
+    assert_eq!(measure(&mut runner, shape, 0, 1).expect("it fits").repeats, 1, "a figure is of one run at least");
+    assert!(measure(&mut runner, Shape { output_len: 0, ..shape }, 1, 1).is_err());
     assert_eq!(runner.available_pages() * 16, runner.capacity());
 }

@@ -185,6 +185,7 @@ mod tests {
         let found = difference(&[1.0, 2.0, 3.0, 4.5]).expect("too far");
         assert_eq!(found.to_string(), "x after token 1: token 1 has the logit 4.5, not 4");
         assert!(difference(&[1.0, f32::NAN, 3.0, 4.0]).is_some(), "what is no number agrees with nothing");
+        assert_eq!(first_difference("x".into(), &[f32::INFINITY], &[f32::INFINITY], 1, 0.0), None);
     }
 
     #[test]

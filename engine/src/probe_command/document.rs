@@ -144,7 +144,7 @@ mod tests {
         let old = settings(&[("a", Value::Integer(1)), ("b", Value::Unset), ("same", Value::Bool(true))]);
         let new = settings(&[("a", Value::Integer(2)), ("c", Value::Unset), ("same", Value::Bool(true))]);
         assert_eq!(old.changes(&new), ["a: 1 -> 2", "b: unset -> not there", "c: not there -> unset"]);
-        assert!(old.changes(&old).is_empty());
+        assert!(old.changes(&old).is_empty() && refused(&["x"]).changes(&refused(&["x"])).is_empty());
         let (one, two) = (refused(&["x", "y"]), refused(&["y", "z"]));
         assert_eq!(one.changes(&two), ["- x", "+ z"]);
         assert_eq!(old.changes(&one), ["resolved -> refused", "+ x", "+ y"]);

@@ -104,11 +104,21 @@ fn a_check_names_shape_leaf_and_values() {
     assert_eq!(told(), "01-dense-80gb\n  exec.threads: 25 -> 26\n");
     std::fs::write(&file, text.trim_end()).expect("writes");
     assert_eq!(told(), "01-dense-80gb\n  the same values, written in another form\n");
+    assert_eq!(bless(&entries, folder.path()).expect("writes"), 1, "what has changed is written anew");
+    assert_eq!(told(), "");
     std::fs::write(&file, "{").expect("writes");
     assert!(told().starts_with("01-dense-80gb\n") && told().contains("01-dense-80gb.json: EOF"), "{}", told());
     std::fs::remove_file(&file).expect("removes");
-    std::fs::write(folder.path().join("99-gone.json"), "").expect("writes");
-    assert!(told().contains("01-dense-80gb.json: ") && told().ends_with("99-gone.json\n  no shape has this file\n"));
-    assert_eq!(bless(&entries, folder.path()).expect("writes"), 2);
+    for name in ["99-gone.json", "99-gone.origins", "notes.md"] {
+        std::fs::write(folder.path().join(name), "").expect("writes");
+    }
+    assert!(told().contains("01-dense-80gb.json: "), "{}", told());
+    let stale = "99-gone.json\n  no shape has this file\n99-gone.origins\n  no shape has this file\n";
+    assert!(told().ends_with(stale), "{}", told());
+    assert_eq!(bless(&entries, folder.path()).expect("writes"), 3);
     assert_eq!(told(), "");
+    assert!(folder.path().join("notes.md").exists(), "what is no document is nobody's business");
+    // What cannot be written is an error.
+    std::fs::remove_file(&file).and_then(|()| std::fs::create_dir(&file)).expect("a folder in its place");
+    assert!(bless(&entries, folder.path()).is_err());
 }

@@ -142,7 +142,7 @@ impl HostExperts {
     pub fn split(&self, experts: &[i32]) -> (Vec<i32>, Vec<i32>) {
         let is_on_device = |expert: i32| usize::try_from(expert).is_ok_and(|expert| expert < self.device_experts);
         let device = experts.iter().map(|&expert| if is_on_device(expert) { expert } else { -1 }).collect();
-        let host = experts.iter().map(|&expert| if is_on_device(expert) { -1 } else { expert.max(-1) }).collect();
+        let host = experts.iter().map(|&expert| if is_on_device(expert) { -1 } else { expert }).collect();
         (device, host)
     }
 
@@ -182,6 +182,7 @@ mod tests {
             buffer_rows: 2048,
         };
         assert_eq!(input().divide(), Ok(Some(division)));
+        assert!(HostExpertsInput { deferred_per_token: 4, ..input() }.divide().is_ok(), "all of a token's");
         assert_eq!(HostExpertsInput { weight_path: None, ..input() }.divide(), Ok(None));
         assert_eq!(HostExpertsInput { device_experts: 8, ..input() }.divide(), Ok(None));
     }

@@ -328,6 +328,12 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "a ratio of 0 leaves nothing for the window")]
+    fn a_ratio_is_positive() {
+        let _ = by_ratio(1000, TokenBytes { full: 1, window: 1, draft: 0 }, 0.0, 1, 1);
+    }
+
+    #[test]
     fn a_pool_below_window_and_page_is_refused() {
         let token = TokenBytes { full: 1, window: 1, draft: 0 };
         // 64 tokens each.

@@ -53,7 +53,8 @@ pub fn max_prefill_buffer_tokens(
     match chunk {
         None => 0,
         Some(chunk) if has_dynamic_chunks && pipeline_parallel > 1 => {
-            chunk.max(max_prefill_tokens).max((5 * chunk).div_ceil(4))
+            // A quarter more is more than the chunk itself.
+            max_prefill_tokens.max((5 * chunk).div_ceil(4))
         }
         Some(chunk) => chunk,
     }

@@ -1,5 +1,6 @@
 //! What a token's logits do not depend on: how its prompt was cut, where its pages are, and who else uses the device.
 
+use engine::bench::correctness::ways_agree;
 use engine::model::DecodeKernel;
 use kernel_tests::Emulator;
 
@@ -99,4 +100,20 @@ fn when_the_device_does_its_work_changes_no_bit() {
         assert!(deferred == at_once, "seed {seed}");
     }
     emulator.defer(0);
+}
+
+/// On the CPU all ways have the same bits, so whether the test of them sees a difference is tried here.
+#[test]
+fn the_correctness_test_names_the_ways_that_differ() {
+    let runner = runner(&open("llama"), 16, 5).unwrap_or_else(|error| panic!("{error}"));
+    let (runner, found) = ways_agree(runner, 20, 1, 0.0).expect("there is room");
+    let found: Vec<String> = found.into_iter().map(|disagreement| disagreement.what).collect();
+    // The kernel of single tokens adds in another order than that of prompts; the pages and the other chunks change nothing.
+    let wanted = [
+        "a prompt of 20 tokens and 8 decode steps, against one prefill",
+        "pages of 16 and chunks of 1, against one prefill",
+    ];
+    assert_eq!(found, wanted);
+    let (_, found) = ways_agree(runner, 20, 1, 0.5).expect("there is room");
+    assert_eq!(found, []);
 }
