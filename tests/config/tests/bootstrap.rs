@@ -23,6 +23,9 @@ struct Args {
     /// Jobs that may wait.
     #[config(ns = "pool", default = 32)]
     queue: usize,
+    /// Threads that work.
+    #[config(ns = "pool", auto = Facts::cpus, range = 1..=64)]
+    workers: usize,
 }
 
 fn loud(level: u8) -> bool {
@@ -51,7 +54,8 @@ fn they_come_from_defaults_environment_and_flags() {
     assert_eq!((early.get(keys.service.home), early.get(keys.log.level)), (Path::new("a"), 2));
     assert_eq!(early.get(keys.service.key).unwrap().expose(), "hunter2");
     let shown = format!("{early:?}");
-    assert!(shown.contains("service.home") && !shown.contains("hunter2") && !shown.contains("queue"), "{shown}");
+    assert!(shown.contains("service.home") && !shown.contains("hunter2"), "{shown}");
+    assert!(!shown.contains("queue") && !shown.contains("workers"), "what is not settled yet is not shown: {shown}");
 }
 
 #[test]
@@ -103,7 +107,16 @@ fn their_faults_come_with_all_that_is_known_then() {
     let other = Args::loader().args(["x", "--home=a", "--queue=x"]);
     assert!(other.bootstrap().is_ok());
     assert_eq!(lines(&load(other).unwrap_err()).len(), 2);
-    assert!(Args::loader().args(["x", "--help"]).bootstrap().unwrap_err().is_help());
+    // So do those of their rules.
+    let rule = Args::loader().args(["x", "--home=a"]).facts(Facts::for_test().with_cpus(100));
+    assert!(rule.bootstrap().is_ok());
+    assert_eq!(lines(&rule.load().unwrap_err()), ["rule `Facts::cpus`: pool.workers: 100 is outside 1..=64"]);
+    // The rule of one that is needed here does not wait.
+    let none = Args::loader().args(["x", "--home=a", "--level=9"]).facts(Facts::for_test());
+    assert_eq!(lines(&none.bootstrap().unwrap_err()).len(), 1);
+    for home in [&["x", "--help"][..], &["x", "--help", "--home=a"], &["x", "--help", "--home=a", "--level=9"]] {
+        assert!(Args::loader().args(home.iter().copied()).bootstrap().unwrap_err().is_help(), "{home:?}");
+    }
 }
 
 #[test]

@@ -160,8 +160,11 @@ fn what_was_read_before_publish_is_not_declared_any_more() {
 
     let mut late = early;
     assert_eq!(late.read_early(|now| now.schedule().max_tokens()), 1024, "an early read sees what is declared by then");
-    let late = late.declare("the same again", |o| o.schedule().max_tokens(1024)).unwrap();
-    let errors = late.declare("another file", |o| o.schedule().max_tokens(2048)).unwrap_err().to_string();
+    let mut late = late.declare("the same again", |o| o.schedule().max_tokens(1024)).unwrap();
+    assert_eq!(late.read_early(|now| now.schedule().max_tokens()), 1024);
+    let errors = late.declare("another file", |o| o.schedule().max_tokens(2048)).unwrap_err();
+    assert_eq!(errors.iter().count(), 1, "it is read twice, and told once: {errors}");
+    let errors = errors.to_string();
     assert!(errors.contains("load time \"another file\""), "{errors}");
     assert!(errors.contains("schedule.max_tokens: declared as 2048 after it was read as 1024"), "{errors}");
 

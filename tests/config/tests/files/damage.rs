@@ -1,7 +1,7 @@
 //! Damaged files are refused or read in full; they never panic.
 
 use crate::formats::{ALL_JSON, ALL_TOML, ALL_YAML};
-use crate::service::{Folder, loader};
+use crate::service::{Folder, faults, loader};
 
 /// The same numbers for the same seed, everywhere.
 struct Random(u64);
@@ -169,5 +169,23 @@ fn mutated_bytes_never_panic() {
                 assert!(std::str::from_utf8(&bytes).is_ok());
             }
         }
+    }
+}
+
+#[test]
+fn where_a_text_breaks_off_the_last_scalar_may_be_half_of_one() {
+    let table = [
+        // More digits may have been there, so of the number itself nothing is said.
+        ("a.json", r#"{"pool": {"queue": 99999"#, 1),
+        ("a.json", "12 x", 1),
+        // What something follows is whole.
+        ("a.json", r#"{"pool": {"queue": 99999, "seed": "#, 2),
+        ("a.json", r#"{"pool": {"queue": 99999}, "http": {"ports": ["#, 2),
+        ("a.json", r#"{"pool": {"queue": 99999}, "http": {"#, 2),
+        ("a.yaml", "pool:\n  queue: 99999\n  seed: [", 2),
+    ];
+    for (name, text, count) in table {
+        let faults = faults(name, text);
+        assert_eq!(faults.len(), count, "{text}: {faults:?}");
     }
 }
