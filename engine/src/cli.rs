@@ -126,6 +126,12 @@ pub(crate) fn warn_in_words(warning: &str) {
     let _ = writeln!(std::io::stderr(), "engine: warning: {warning}");
 }
 
+/// Tells of something that took time, or will be of use later.
+pub(crate) fn note(note: &str) {
+    // As above.
+    let _ = writeln!(std::io::stderr(), "engine: {note}");
+}
+
 fn explain(error: &kitbag::clap::Error) -> ExitCode {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     // Nothing is left to do when the reader of the explanation is gone.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::checkpoint::Checkpoint;
@@ -16,7 +16,11 @@ use engine::model::{
 };
 use engine::runner::{Runner, RunnerLimits};
 use engine::sampling::Sampling;
-use engine_config::exec::{ActivationDtype, AttentionBackend, Device, ExecBag, ExecKernelBag, WeightDtype};
+use engine::sizing::warm_up::WarmUp;
+use engine::tuning::{self, Autotune, Preparation};
+use engine_config::exec::{
+    ActivationDtype, AttentionBackend, Device, ExecBag, ExecKernelBag, GemmAutotune, GemmWarmup, WeightDtype,
+};
 use engine_config::model::{ModelBag, OutputHead};
 use engine_config::sampling::SamplingBag;
 use engine_config::schedule::ScheduleBag;
@@ -292,10 +296,64 @@ impl StepSettings {
     /// Those of this moment, with the key of all that was read.
     pub(crate) fn read(context: &Context<Settings>) -> (Self, Captured) {
         let (mut settings, captured) = context.capture(Self::of);
-        let key = u128::from_str_radix(&captured.fingerprint().to_string(), 16);
-        settings.choices.settings_key = key.unwrap_or_else(|_| unreachable!("a fingerprint is a hexadecimal number"));
+        settings.choices.settings_key = key_of(&captured);
         (settings, captured)
     }
+}
+
+/// What the settings say about the sizes for which products on a CUDA device are prepared.
+pub(crate) struct ProductSettings {
+    warm_up: WarmUp,
+    chunk: usize,
+    most_rows: usize,
+    key: u128,
+}
+
+impl ProductSettings {
+    fn of(now: &SettingsRecording) -> Self {
+        let chunk = now.schedule().chunked_prefill_size();
+        Self {
+            warm_up: match now.exec().kernel().gemm_warmup() {
+                GemmWarmup::Off => WarmUp::Off,
+                GemmWarmup::Fast => WarmUp::Fast,
+                GemmWarmup::Full => WarmUp::Full,
+            },
+            chunk,
+            most_rows: chunk.min(now.model().context_length().unwrap_or(usize::MAX)),
+            key: 0,
+        }
+    }
+
+    /// Those of this moment, with the key of all that was read, which a table of blocks carries.
+    pub(crate) fn read(context: &Context<Settings>) -> (Self, Captured) {
+        let (mut settings, captured) = context.capture(Self::of);
+        settings.key = key_of(&captured);
+        (settings, captured)
+    }
+
+    /// The same with what decides whether, for how long and with which tables blocks are measured, but not what comes of it.
+    fn preparation(self, exec: &ExecBag, folder: Option<PathBuf>) -> Preparation {
+        Preparation {
+            warm_up: self.warm_up,
+            chunk: self.chunk,
+            most_rows: self.most_rows,
+            autotune: match exec.kernel().gemm_autotune() {
+                GemmAutotune::Off => Autotune::Off,
+                GemmAutotune::Kept => Autotune::Kept,
+                GemmAutotune::Auto => Autotune::Auto,
+            },
+            limit: exec.kernel().gemm_autotune_limit(),
+            is_deterministic: exec.deterministic().enable_deterministic_inference(),
+            folder,
+            settings_key: self.key,
+        }
+    }
+}
+
+/// The key of settings that were read.
+fn key_of(captured: &Captured) -> u128 {
+    let key = u128::from_str_radix(&captured.fingerprint().to_string(), 16);
+    key.unwrap_or_else(|_| unreachable!("a fingerprint is a hexadecimal number"))
 }
 
 /// A setting that is left to the model, of a context that was published without one.
@@ -374,7 +432,14 @@ pub(crate) fn build_runner(
         Some(device) => {
             let model = CudaDecoder::load(&plan, &workers, device, settings.choices);
             bar.finish_and_clear();
-            model.and_then(|model| Runner::on_cuda(model, limits))
+            let folder = cache.as_ref().map(|cache| cache.folder().to_owned());
+            let preparation = ProductSettings::read(context).0.preparation(exec, folder);
+            model.and_then(|mut model| {
+                let report = tuning::prepare(&mut model, &preparation)?;
+                report.notes.iter().for_each(|note| cli::note(note));
+                cli::warn(&report.warnings);
+                Runner::on_cuda(model, limits)
+            })
         }
     };
     warn_of(cache.as_deref());

@@ -8,6 +8,7 @@
 //!   What it was built with is a [`built::Built`].
 //! * [`mod@generate`] prefills a prompt and decodes token by token with [`sampling`].
 //!
+//! [`tuning`] makes the products of a model on CUDA ready before the first request: compiled, and in the blocks that are fastest.
 //! A [`cancel::Cancel`] stops what is underway. [`mod@bench`] times and compares runs of a runner, [`inspect`] describes a model that is not loaded.
 //!
 //! [`sizing`], [`scheduling`] and [`speculation`] have the rules of settings that are to come.
@@ -38,6 +39,7 @@ pub mod scheduling;
 pub mod sizing;
 pub mod speculation;
 pub mod text;
+pub mod tuning;
 pub mod weights;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `exec`: what the computation runs on.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kitbag::{ByteSize, ConfigChoice, ConfigNamespaces, Facts};
 
@@ -98,6 +99,28 @@ pub enum AttentionBackend {
     CudaSplitKv,
 }
 
+/// Numbers of rows that matrix products are prepared for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum GemmWarmup {
+    /// None.
+    Off,
+    /// Each up to 1024, and from there on ever fewer, up to a piece of a prompt.
+    Fast,
+    /// Each up to a piece of a prompt.
+    Full,
+}
+
+/// Where the blocks of matrix products come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ConfigChoice)]
+pub enum GemmAutotune {
+    /// Built in.
+    Off,
+    /// A table of an earlier start.
+    Kept,
+    /// The same, or else a measurement.
+    Auto,
+}
+
 /// Kernels of the CPU and of CUDA.
 #[derive(ConfigNamespaces)]
 #[config(ns = "exec.kernel")]
@@ -118,6 +141,18 @@ pub struct Kernel {
     /// Rows per block of the grouped matrix product over experts: 16, 32, 64 or 128.
     #[config(default = 16, range = 16..=128)]
     pub moe_block_rows: usize,
+    /// The numbers of rows for which the kernels of matrix products are compiled before the first request, and the blocks measured.
+    /// With `off` a kernel is compiled when a step first needs it. On CUDA.
+    #[config(default = GemmWarmup::Fast)]
+    pub gemm_warmup: GemmWarmup,
+    /// Which blocks matrix products are computed in, which decides how fast they are and no bit of them. `kept` takes those that an
+    /// earlier start measured with the same model, device, compiler and sizes, and warns where it has none; `auto` measures them
+    /// then, and keeps them beside the compiled kernels. On CUDA.
+    #[config(default = GemmAutotune::Kept)]
+    pub gemm_autotune: GemmAutotune,
+    /// How long a start may measure blocks; the next goes on with what is left.
+    #[config(default = Duration::from_mins(1), range = Duration::from_secs(1)..=Duration::from_hours(1))]
+    pub gemm_autotune_limit: Duration,
     /// What matrix products read besides the weights. `auto` is the most exact that there is for the device and the weights of the
     /// model: `f32` on the CPU, `bf16` on CUDA. The others do not exist yet and are refused.
     #[config(default = ActivationDtype::Auto, load_time)]

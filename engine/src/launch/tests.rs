@@ -10,7 +10,9 @@ use engine::checkpoint::Checkpoint;
 use engine::generate::{Step, generate};
 use engine::model::DecodeKernel;
 use engine::runner::Runner;
-use engine_config::exec::{ActivationDtype, AttentionBackend, Device, WeightDtype};
+use engine::sizing::warm_up::WarmUp;
+use engine::tuning::Autotune;
+use engine_config::exec::{ActivationDtype, AttentionBackend, Device, GemmAutotune, GemmWarmup, WeightDtype};
 use engine_config::model::{self, OutputHead};
 use engine_config::{Settings, SettingsSetters};
 use kernels::cpu::Isa;
@@ -18,8 +20,8 @@ use kernels::cuda::{CudaError, CudaOptions};
 use kitbag::{ByteSize, ChildContext, ConfigNamespaces, Context, Facts, Loader, Secret};
 
 use super::{
-    Asked, Failure, Machine, Opened, RunnerRole, SamplerRole, StepSettings, build_runner, kernel_check, need,
-    open_where, plan, request,
+    Asked, Failure, Machine, Opened, ProductSettings, RunnerRole, SamplerRole, StepSettings, build_runner,
+    kernel_check, need, open_where, plan, request,
 };
 
 /// Tests of the CPU are the same beside a GPU.
@@ -271,11 +273,12 @@ fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
     }
 }
 
-/// What is captured carries the key of the settings that it was built from, and of no others.
-#[test]
-fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depend_on_it() {
-    type Flip = (&'static str, fn(&mut SettingsSetters<ChildContext>));
-    let flips: [Flip; 44] = [
+/// A change of one setting.
+type Flip = (&'static str, fn(&mut SettingsSetters<ChildContext>));
+
+/// One of every setting.
+fn flips() -> Vec<Flip> {
+    let flips: [Flip; 47] = [
         ("model.model_path", |set| set.model().model_path(Some("x".into()))),
         ("model.load_format", |set| set.model().load_format(model::LoadFormat::Dummy)),
         ("model.check_weights", |set| set.model().check_weights(true)),
@@ -308,6 +311,9 @@ fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depe
         }),
         ("exec.kernel.decode_split_tokens", |set| set.exec().kernel().decode_split_tokens(64)),
         ("exec.kernel.moe_block_rows", |set| set.exec().kernel().moe_block_rows(64)),
+        ("exec.kernel.gemm_warmup", |set| set.exec().kernel().gemm_warmup(GemmWarmup::Full)),
+        ("exec.kernel.gemm_autotune", |set| set.exec().kernel().gemm_autotune(GemmAutotune::Auto)),
+        ("exec.kernel.gemm_autotune_limit", |set| set.exec().kernel().gemm_autotune_limit(Duration::from_secs(7))),
         ("exec.kernel.activation_dtype", |set| set.exec().kernel().activation_dtype(ActivationDtype::Bf16)),
         ("exec.kernel.weight_dtype", |set| set.exec().kernel().weight_dtype(WeightDtype::Bf16)),
         ("exec.kernel.nvrtc_path", |set| set.exec().kernel().nvrtc_path(Some("x".into()))),
@@ -334,6 +340,12 @@ fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depe
         include_str!("../../../docs/config/leaves.txt").lines().filter(|leaf| !leaf.ends_with("resolution_only"));
     let all: Vec<_> = leaves.map(|leaf| leaf.split_once(':').expect("a type").0).collect();
     assert_eq!(flips.map(|(path, _)| path).as_slice(), all, "every setting is flipped");
+    flips.into()
+}
+
+/// What is captured carries the key of the settings that it was built from, and of no others.
+#[test]
+fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depend_on_it() {
     let context = Settings::for_test(|set| {
         set.exec().device(Device::Cuda);
         set.exec().kernel().decode_attention_backend(AttentionBackend::CudaSplitKv);
@@ -350,7 +362,7 @@ fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depe
         "exec.graph.disable_cuda_graph",
     ];
     assert_eq!(captured.leaves(), depends);
-    for (path, flip) in flips {
+    for (path, flip) in flips() {
         let flipped = context.child("flipped", flip).unwrap_or_else(|errors| panic!("{path}: {errors}"));
         let (of_flipped, now) = StepSettings::read(&flipped);
         let is_same = of_flipped.choices.settings_key == settings.choices.settings_key;
@@ -360,6 +372,45 @@ fn flipping_a_setting_changes_the_key_of_captured_steps_if_and_only_if_they_depe
         let is_paged = of_flipped.choices.decode == DecodeKernel::Paged;
         assert_eq!(now.leaves().contains(&"exec.kernel.decode_split_tokens"), !is_paged, "{path}");
     }
+}
+
+/// A table of blocks carries the key of the settings that decide for which sizes it was measured. Whether and how long blocks are
+/// measured is none of them, so that a table that was measured is found by who does not want to measure.
+#[test]
+fn flipping_a_setting_changes_the_key_of_tables_if_and_only_if_they_depend_on_it() {
+    let context = Settings::for_test(|set| set.model().context_length(Some(512)));
+    let (settings, captured) = ProductSettings::read(&context);
+    let depends = ["model.context_length", "schedule.chunked_prefill_size", "exec.kernel.gemm_warmup"];
+    assert_eq!(captured.leaves(), depends);
+    for (path, flip) in flips() {
+        let flipped = context.child("flipped", flip).unwrap_or_else(|errors| panic!("{path}: {errors}"));
+        let (of_flipped, _) = ProductSettings::read(&flipped);
+        assert_eq!(of_flipped.key == settings.key, !depends.contains(&path), "{path}");
+        assert_eq!(captured.is_current(&flipped), !depends.contains(&path), "{path}");
+    }
+}
+
+#[test]
+fn products_are_prepared_for_the_rows_of_a_step() {
+    let of = |flags: &[&str]| {
+        let argv = ["engine"].into_iter().chain(flags.iter().copied());
+        let context = Settings::loader().args(argv).facts(Facts::for_test()).load().expect("settings");
+        let settings = ProductSettings::read(&context).0;
+        settings.preparation(context.view::<RunnerRole>().pin().exec(), None)
+    };
+    let usual = of(&["--context-length=700", "--chunked-prefill-size=900"]);
+    assert_eq!((usual.chunk, usual.most_rows, usual.warm_up), (900, 700, WarmUp::Fast));
+    assert_eq!((usual.autotune, usual.limit, usual.is_deterministic), (Autotune::Kept, Duration::from_mins(1), false));
+    let other = of(&[
+        "--chunked-prefill-size=900",
+        "--gemm-warmup=off",
+        "--gemm-autotune=auto",
+        "--gemm-autotune-limit=3s",
+        "--enable-deterministic-inference",
+    ]);
+    assert_eq!((other.most_rows, other.warm_up, other.autotune), (900, WarmUp::Off, Autotune::Auto));
+    assert_eq!((other.limit, other.is_deterministic), (Duration::from_secs(3), true));
+    assert_ne!(usual.settings_key, other.settings_key);
 }
 
 #[test]

@@ -8,7 +8,8 @@
 //! [`canary`] says what a check of keys and values needs.
 //!
 //! Most of these functions are called by nothing yet: the settings that will are named in each module. They are here,
-//! tested, so that a rule of the schema is a call. [`crate::memory`] calls [`kv_budget`].
+//! tested, so that a rule of the schema is a call. [`crate::memory`] calls [`kv_budget`], [`crate::tuning`] [`warm_up`], and
+//! captured steps have the sizes of [`capture_sizes`].
 //!
 //! Sizes of memory are bytes; lengths and widths are tokens.
 

@@ -1,8 +1,8 @@
 //! For how many rows is a matrix product prepared before the first request?
 //!
 //! A kernel that is compiled or tuned for a number of rows is best made ready for all that can come: decode brings one
-//! row for each request, a prefill as many as a chunk has tokens. Nothing calls this yet. It will be the list of a GEMM
-//! backend under `exec.kernel`, from `schedule.chunked_prefill_size`, which each of the two reads once.
+//! row for each request, a prefill as many as a chunk has tokens. [`crate::tuning`] prepares the products of a model on
+//! CUDA for what [`rows`] says, by `exec.kernel.gemm_warmup` and `schedule.chunked_prefill_size`.
 
 use std::ops::RangeInclusive;
 
@@ -22,6 +22,56 @@ const ALL_WITHOUT_CHUNKS: usize = 64 * 1024;
 const MOST: usize = 128 * 1024;
 /// Rows below which memory that is short does not push the list.
 const LEAST: usize = 2048;
+
+/// Which numbers of rows are prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmUp {
+    /// None: what a product needs is made ready when it is first run.
+    Off,
+    /// Those of [`sampled_rows`].
+    Fast,
+    /// Those of [`all_rows`].
+    Full,
+}
+
+/// The numbers of rows that are prepared where no product has more than `most`: those of the list up to there, ascending, and
+/// `most` itself.
+///
+/// ```
+/// use engine::sizing::warm_up::{WarmUp, rows};
+///
+/// assert_eq!(rows(WarmUp::Fast, Some(4096), 1028)[1022..], [1023, 1024, 1026, 1028]);
+/// assert_eq!(rows(WarmUp::Full, Some(4096), 1028)[1022..], [1023, 1024, 1025, 1026, 1027, 1028]);
+/// assert_eq!(rows(WarmUp::Fast, Some(512), 3), [1, 2, 3]);
+/// assert!(rows(WarmUp::Off, Some(4096), 1028).is_empty());
+/// ```
+#[must_use]
+pub fn rows(warm_up: WarmUp, chunk: Option<usize>, most: usize) -> Vec<usize> {
+    let list: Box<dyn Iterator<Item = usize>> = match warm_up {
+        WarmUp::Off => return Vec::new(),
+        WarmUp::Fast => Box::new(sampled_rows(chunk).into_iter()),
+        WarmUp::Full => Box::new(all_rows(chunk)),
+    };
+    list.take_while(|&rows| rows < most).chain((most > 0).then_some(most)).collect()
+}
+
+/// Of an ascending list, the numbers that stand for those up to them: the powers of two from `least` on, with
+/// [`WarmUp::Full`] also the numbers in the middle between two, and the last.
+///
+/// ```
+/// use engine::sizing::warm_up::{WarmUp, representatives};
+///
+/// let list: Vec<usize> = (1..=100).collect();
+/// assert_eq!(representatives(WarmUp::Fast, &list, 16), [16, 32, 64, 100]);
+/// assert_eq!(representatives(WarmUp::Full, &list, 16), [16, 24, 32, 48, 64, 96, 100]);
+/// ```
+#[must_use]
+pub fn representatives(warm_up: WarmUp, list: &[usize], least: usize) -> Vec<usize> {
+    let is_middle = |rows: usize| rows.is_multiple_of(3) && (rows / 3).is_power_of_two();
+    let stands = |rows: usize| rows.is_power_of_two() || (warm_up == WarmUp::Full && is_middle(rows));
+    let last = list.last().copied();
+    list.iter().copied().filter(|&rows| Some(rows) == last || (rows >= least && stands(rows))).collect()
+}
 
 /// Numbers of rows in ascending order: each up to 1024, then every second up to 2048, every fourth up to 4096 and so
 /// on, up to a chunk of at most 32768 (16384 if prompts are not cut, which is `None`), and with it.
@@ -139,6 +189,39 @@ mod tests {
         for (number, largest) in table {
             assert_eq!(all_rows(chunk(number)), 1..=largest, "{number}");
         }
+    }
+
+    #[test]
+    fn no_number_of_rows_that_can_come_is_left_out_but_by_sampling() {
+        let table: [(WarmUp, usize, usize, usize, &[usize]); 8] = [
+            // Mode, chunk, most; count and last numbers.
+            (WarmUp::Fast, 512, 512, 512, &[511, 512]),
+            (WarmUp::Fast, 512, 64, 64, &[63, 64]),
+            // A step that is longer than the list, since the list has an end of its own.
+            (WarmUp::Fast, 65_536, 65_536, 1024 + 511 + 4 * 512 + 2, &[32_736, 32_768, 65_536]),
+            // A context in which a chunk has no room.
+            (WarmUp::Fast, 4096, 1027, 1024 + 2, &[1024, 1026, 1027]),
+            (WarmUp::Full, 512, 512, 512, &[511, 512]),
+            (WarmUp::Full, 65_536, 65_536, 65_536, &[65_535, 65_536]),
+            (WarmUp::Full, 4096, 1, 1, &[1]),
+            (WarmUp::Off, 4096, 1027, 0, &[]),
+        ];
+        for (warm_up, chunk, most, count, last) in table {
+            let rows = rows(warm_up, Some(chunk), most);
+            assert_eq!((rows.len(), &rows[rows.len() - last.len()..]), (count, last), "{warm_up:?} {chunk} {most}");
+            assert!(rows.is_sorted_by(|one, next| one < next), "{warm_up:?} {chunk} {most}");
+        }
+        assert_eq!(rows(WarmUp::Full, None, 0), [0; 0]);
+    }
+
+    #[test]
+    fn representatives_by_hand() {
+        let fast = rows(WarmUp::Fast, Some(2048), 2048);
+        assert_eq!(representatives(WarmUp::Fast, &fast, 16), [16, 32, 64, 128, 256, 512, 1024, 2048]);
+        let full = rows(WarmUp::Full, Some(64), 20);
+        assert_eq!(representatives(WarmUp::Full, &full, 16), [16, 20]);
+        assert_eq!(representatives(WarmUp::Full, &full[..5], 16), [5]);
+        assert_eq!(representatives(WarmUp::Fast, &[], 16), [0; 0]);
     }
 
     #[test]

@@ -34,6 +34,19 @@ pub struct CudaOptions {
     pub ordinal: usize,
 }
 
+/// What a device is and what its kernels are made by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// The device's name.
+    pub name: String,
+    /// Major and minor number.
+    pub compute_capability: (u32, u32),
+    /// The version of CUDA that the driver is made for.
+    pub driver: (u32, u32),
+    /// The version of the compiler; none where all kernels have been compiled elsewhere.
+    pub compiler: Option<String>,
+}
+
 /// A CUDA device.
 ///
 /// All work goes to one stream, in the order of the calls; methods return before the device is done, except
@@ -135,6 +148,17 @@ impl CudaDevice {
     /// The device's name.
     pub fn name(&self) -> Result<String, CudaError> {
         self.context.name().during("asking the device's name")
+    }
+
+    /// What decides how fast a kernel is, besides the kernel.
+    pub fn facts(&self) -> Result<DeviceFacts, CudaError> {
+        let (major, minor) = self.context.compute_capability().during("asking the compute capability")?;
+        Ok(DeviceFacts {
+            name: self.name()?,
+            compute_capability: (major.cast_unsigned(), minor.cast_unsigned()),
+            driver: library::driver_version()?,
+            compiler: self.images.compiler.as_ref().ok().map(|compiler| compiler.version().to_owned()),
+        })
     }
 
     /// Bytes of its memory that nobody has taken.

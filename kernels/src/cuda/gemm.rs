@@ -6,8 +6,10 @@ use super::device::CudaDevice;
 use super::error::{CudaError, require, require_size, require_supported};
 use super::floats::FloatsMut;
 use super::gemm_tile::{GemmTile, GemmTiles, TileKernels};
-use super::kernel::{KernelCode, KernelShape, push_optional, start};
+use super::kernel::{Kernel, KernelCode, KernelShape, push_optional, start};
+use super::kernel_file::KernelKey;
 use super::nvrtc::KernelSource;
+use super::target::Target;
 
 /// The arguments of one launch, on the device.
 #[derive(Debug)]
@@ -51,7 +53,10 @@ impl KernelShape for GemmShape {
     }
 }
 
-/// The kernel, compiled for the blocks of a table and loaded on a device. It takes matrices of any size.
+/// The kernel for the blocks of a table. It takes matrices of any size.
+///
+/// A block's kernel is compiled and loaded when it is first wanted, unless that has been asked for before. It belongs to the
+/// device that it was first used with.
 #[derive(Debug)]
 pub struct Gemm(TileKernels<GemmShape>);
 
@@ -76,6 +81,12 @@ impl Gemm {
         require_supported("depth", depth, is_depth(depth), "positive multiples of 8 up to 134217728")
     }
 
+    /// The kernel for the blocks of `tiles`; nothing is compiled yet.
+    #[must_use]
+    pub fn new(tiles: GemmTiles) -> Self {
+        Self::of_source(tiles, &Self::SOURCE)
+    }
+
     /// Compiles the kernel for every kind of block in `tiles`.
     pub fn compile(device: &CudaDevice, tiles: GemmTiles) -> Result<Self, CudaError> {
         Self::compile_source(device, tiles, &Self::SOURCE)
@@ -83,7 +94,36 @@ impl Gemm {
 
     /// Compiles another text of the kernel, such as a deliberately broken one in a test of the checks.
     pub fn compile_source(device: &CudaDevice, tiles: GemmTiles, source: &KernelSource) -> Result<Self, CudaError> {
-        Ok(Self(TileKernels::compile(device, tiles, source, |tile| GemmShape { tile })?))
+        let kernel = Self::of_source(tiles, source);
+        kernel.compile_all(device)?;
+        Ok(kernel)
+    }
+
+    fn of_source(tiles: GemmTiles, source: &KernelSource) -> Self {
+        Self(TileKernels::new(tiles, source, |tile| GemmShape { tile }))
+    }
+
+    /// A number in hexadecimal digits that is another one where the source, its headers, the compiler's options or the target
+    /// are others.
+    pub fn code_key(target: Target) -> Result<String, CudaError> {
+        let program = Kernel::program(GemmShape { tile: GemmTile::SOME }, Self::SOURCE)?;
+        Ok(KernelKey::of(&program, target).text().to_owned())
+    }
+
+    /// The blocks of products.
+    #[must_use]
+    pub fn tiles(&self) -> &GemmTiles {
+        self.0.tiles()
+    }
+
+    /// Compiles what is not compiled yet, for every kind of block.
+    pub fn compile_all(&self, device: &CudaDevice) -> Result<(), CudaError> {
+        self.0.compile_all(device)
+    }
+
+    /// Compiles the block that products of this size get, if it is not compiled yet.
+    pub fn prepare(&self, device: &CudaDevice, rows: usize, columns: usize, depth: usize) -> Result<(), CudaError> {
+        self.0.choose(device, (rows, columns, depth)).map(drop)
     }
 }
 
@@ -100,7 +140,7 @@ impl CudaDevice {
         self.check_product((rows, columns, depth), &input, bias.as_ref(), &output)?;
         require_matrix("length of weights", weights.len(), columns, depth)?;
         require_size("the weights' address modulo 16", self.misalignment(&weights), 0)?;
-        let (tile, kernel) = kernel.0.choose(rows, columns);
+        let (tile, kernel) = kernel.0.choose(self, (rows, columns, depth))?;
         let grid = tile.grid(rows, columns, kernel.shape().shared_bytes())?;
         if rows == 0 {
             return Ok(());

@@ -1,5 +1,7 @@
 //! What a block of a matrix product computes, and in what steps.
 
+use std::sync::OnceLock;
+
 use super::device::CudaDevice;
 use super::error::{CudaError, require, require_supported};
 use super::kernel::{Grid, Kernel, KernelShape};
@@ -35,6 +37,20 @@ impl GemmTile {
     pub const SOME: Self = Self { rows: 64, columns: 64, depth: 64, stages: 3, warps_down: 2, warps_across: 2 };
     /// For many rows.
     pub const MANY: Self = Self { rows: 128, columns: 128, depth: 32, stages: 4, warps_down: 2, warps_across: 4 };
+
+    /// What is worth trying for a product of some size on some device: the four above, and others of like cost. All of them
+    /// give the same bits, since each sum goes over a row in the same order.
+    pub const CANDIDATES: [Self; 9] = [
+        Self::NARROW,
+        Self::FEW,
+        Self { rows: 16, columns: 64, depth: 64, stages: 4, warps_down: 1, warps_across: 4 },
+        Self { rows: 32, columns: 32, depth: 128, stages: 4, warps_down: 1, warps_across: 2 },
+        Self { rows: 32, columns: 64, depth: 64, stages: 4, warps_down: 2, warps_across: 2 },
+        Self::SOME,
+        Self { rows: 64, columns: 128, depth: 32, stages: 4, warps_down: 2, warps_across: 4 },
+        Self { rows: 128, columns: 64, depth: 32, stages: 4, warps_down: 4, warps_across: 2 },
+        Self::MANY,
+    ];
 
     /// Says what is wrong with sizes that the kernels do not support.
     pub fn check(&self) -> Result<(), CudaError> {
@@ -105,9 +121,31 @@ impl TileRule {
     }
 }
 
-/// A table of blocks: a product gets that of the first rule that holds for it.
+/// The block of one product, as it was measured to be best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TunedTile {
+    /// Columns of the output.
+    pub columns: usize,
+    /// Elements of a row of weights.
+    pub depth: usize,
+    /// Up to this many rows, and above those of the next smaller entry of the same columns and depth.
+    pub rows: usize,
+    /// The block.
+    pub tile: GemmTile,
+}
+
+impl TunedTile {
+    fn place(&self) -> (usize, usize, usize) {
+        (self.columns, self.depth, self.rows)
+    }
+}
+
+/// A table of blocks: a product gets the one that was measured for its size, or else that of the first rule that holds
+/// for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GemmTiles {
+    /// Ordered by columns, depth and rows.
+    tuned: Vec<TunedTile>,
     rules: Vec<TileRule>,
     otherwise: GemmTile,
 }
@@ -123,7 +161,7 @@ impl Default for GemmTiles {
             TileRule { rows: 64, columns: ANY, elements: ANY, tile: GemmTile::SOME },
             TileRule { rows: ANY, columns: ANY, elements: 128 * large, tile: GemmTile::SOME },
         ];
-        Self { rules, otherwise: GemmTile::MANY }
+        Self { tuned: Vec::new(), rules, otherwise: GemmTile::MANY }
     }
 }
 
@@ -131,19 +169,32 @@ impl GemmTiles {
     /// The block of `tile` for every product.
     #[must_use]
     pub fn only(tile: GemmTile) -> Self {
-        Self { rules: Vec::new(), otherwise: tile }
+        Self { tuned: Vec::new(), rules: Vec::new(), otherwise: tile }
+    }
+
+    /// The default table but for products that have been measured.
+    #[must_use]
+    pub fn tuned(tuned: impl IntoIterator<Item = TunedTile>) -> Self {
+        let mut tuned: Vec<_> = tuned.into_iter().collect();
+        tuned.sort_by_key(TunedTile::place);
+        Self { tuned, ..Self::default() }
     }
 
     /// The block for a product.
     #[must_use]
-    pub fn choose(&self, rows: usize, columns: usize) -> GemmTile {
-        self.rules.iter().find(|rule| rule.holds(rows, columns)).map_or(self.otherwise, |rule| rule.tile)
+    pub fn choose(&self, rows: usize, columns: usize, depth: usize) -> GemmTile {
+        let at = self.tuned.partition_point(|tuned| tuned.place() < (columns, depth, rows));
+        match self.tuned.get(at) {
+            Some(tuned) if (tuned.columns, tuned.depth) == (columns, depth) => tuned.tile,
+            _ => self.rules.iter().find(|rule| rule.holds(rows, columns)).map_or(self.otherwise, |rule| rule.tile),
+        }
     }
 
     /// Every block of the table, once.
     pub(super) fn kinds(&self) -> Vec<GemmTile> {
         let mut kinds = Vec::new();
-        for tile in self.rules.iter().map(|rule| rule.tile).chain([self.otherwise]) {
+        let tuned = self.tuned.iter().map(|tuned| tuned.tile);
+        for tile in self.rules.iter().map(|rule| rule.tile).chain([self.otherwise]).chain(tuned) {
             if !kinds.contains(&tile) {
                 kinds.push(tile);
             }
@@ -152,32 +203,57 @@ impl GemmTiles {
     }
 }
 
-/// A kernel, compiled for every block of a table.
+/// A kernel for every block of a table, each of which is compiled when it is first wanted.
 #[derive(Debug)]
 pub(super) struct TileKernels<S> {
     tiles: GemmTiles,
-    kernels: Vec<(GemmTile, Kernel<S>)>,
+    source: KernelSource,
+    kernels: Vec<TileKernel<S>>,
+}
+
+#[derive(Debug)]
+struct TileKernel<S> {
+    tile: GemmTile,
+    shape: S,
+    kernel: OnceLock<Kernel<S>>,
 }
 
 impl<S: KernelShape> TileKernels<S> {
-    /// Compiles the kernel that `shape` makes of each block.
-    pub(super) fn compile(
-        device: &CudaDevice,
-        tiles: GemmTiles,
-        source: &KernelSource,
-        shape: impl Fn(GemmTile) -> S,
-    ) -> Result<Self, CudaError> {
-        let compile = |tile| Ok((tile, Kernel::compile_source(device, shape(tile), source.clone())?));
-        let kernels = tiles.kinds().into_iter().map(compile).collect::<Result<_, CudaError>>()?;
-        Ok(Self { tiles, kernels })
+    /// The kernels that `shape` makes of each block.
+    pub(super) fn new(tiles: GemmTiles, source: &KernelSource, shape: impl Fn(GemmTile) -> S) -> Self {
+        let kernel = |tile| TileKernel { tile, shape: shape(tile), kernel: OnceLock::new() };
+        let kernels = tiles.kinds().into_iter().map(kernel).collect();
+        Self { tiles, source: source.clone(), kernels }
     }
 
-    /// The block of a product, and the kernel for it.
-    pub(super) fn choose(&self, rows: usize, columns: usize) -> (GemmTile, &Kernel<S>) {
-        let tile = self.tiles.choose(rows, columns);
-        let (_, kernel) =
-            self.kernels.iter().find(|(of, _)| *of == tile).expect("every block of the table is compiled");
-        (tile, kernel)
+    /// The blocks.
+    pub(super) fn tiles(&self) -> &GemmTiles {
+        &self.tiles
+    }
+
+    /// Compiles those of all blocks.
+    pub(super) fn compile_all(&self, device: &CudaDevice) -> Result<(), CudaError> {
+        self.kernels.iter().try_for_each(|kernel| self.compiled(device, kernel).map(drop))
+    }
+
+    /// The block of a product, and the kernel for it, which is compiled now if it has not been.
+    pub(super) fn choose(
+        &self,
+        device: &CudaDevice,
+        (rows, columns, depth): (usize, usize, usize),
+    ) -> Result<(GemmTile, &Kernel<S>), CudaError> {
+        let tile = self.tiles.choose(rows, columns, depth);
+        let kernel = self.kernels.iter().find(|kernel| kernel.tile == tile).expect("every block of the table is there");
+        Ok((tile, self.compiled(device, kernel)?))
+    }
+
+    fn compiled<'a>(&self, device: &CudaDevice, kernel: &'a TileKernel<S>) -> Result<&'a Kernel<S>, CudaError> {
+        if let Some(compiled) = kernel.kernel.get() {
+            return Ok(compiled);
+        }
+        let compiled = Kernel::compile_source(device, kernel.shape, self.source.clone())?;
+        // Of two threads that have compiled it, one keeps the other's.
+        Ok(kernel.kernel.get_or_init(|| compiled))
     }
 }
 
@@ -188,7 +264,7 @@ mod tests {
     #[test]
     fn unsupported_sizes_say_what_is_supported() {
         let good = GemmTile::SOME;
-        for tile in [GemmTile::NARROW, GemmTile::FEW, GemmTile::SOME, GemmTile::MANY] {
+        for tile in GemmTile::CANDIDATES {
             tile.check().unwrap();
         }
         let tiles = "multiples of 16 for each warp, up to 256";
@@ -224,9 +300,39 @@ mod tests {
             ((513, 4096), GemmTile::MANY),
             ((usize::MAX, usize::MAX), GemmTile::MANY),
         ] {
-            assert_eq!(tiles.choose(rows, columns), tile, "{rows} x {columns}");
+            assert_eq!(tiles.choose(rows, columns, 64), tile, "{rows} x {columns}");
         }
         assert_eq!(tiles.kinds(), [GemmTile::NARROW, GemmTile::FEW, GemmTile::SOME, GemmTile::MANY]);
-        assert_eq!(GemmTiles::only(GemmTile::FEW).choose(1000, 1000), GemmTile::FEW);
+        assert_eq!(GemmTiles::only(GemmTile::FEW).choose(1000, 1000, 8), GemmTile::FEW);
+    }
+
+    #[test]
+    fn what_was_measured_holds_for_its_product_up_to_its_rows() {
+        let [.., third, fourth, _, _, _, _, _] = GemmTile::CANDIDATES;
+        let tuned = |columns, depth, rows, tile| TunedTile { columns, depth, rows, tile };
+        let tiles = GemmTiles::tuned([
+            tuned(96, 64, 32, fourth),
+            tuned(96, 64, 1, third),
+            tuned(96, 128, 8, GemmTile::MANY),
+            tuned(104, 8, 8, GemmTile::MANY),
+        ]);
+        let default = GemmTiles::default();
+        for ((rows, columns, depth), tile) in [
+            ((0, 96, 64), third),
+            ((1, 96, 64), third),
+            ((2, 96, 64), fourth),
+            ((32, 96, 64), fourth),
+            ((33, 96, 64), default.choose(33, 96, 64)),
+            ((8, 96, 128), GemmTile::MANY),
+            ((9, 96, 128), default.choose(9, 96, 128)),
+            ((1, 96, 72), default.choose(1, 96, 72)),
+            ((1, 95, 64), default.choose(1, 95, 64)),
+            ((1, 105, 64), default.choose(1, 105, 64)),
+        ] {
+            assert_eq!(tiles.choose(rows, columns, depth), tile, "{rows} x {columns} x {depth}");
+        }
+        for tile in default.kinds().into_iter().chain([third, fourth]) {
+            assert!(tiles.kinds().contains(&tile), "{tile:?}");
+        }
     }
 }

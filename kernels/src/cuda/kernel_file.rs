@@ -50,6 +50,11 @@ impl KernelKey {
         Self(hex(&Sha256::digest(format!("{}\n{compiler}", self.0))))
     }
 
+    /// Hexadecimal digits.
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
     pub(super) fn file_name(&self) -> String {
         format!("{}.{EXTENSION}", self.0)
     }

@@ -22,13 +22,18 @@ pub(super) fn load_driver(path: Option<&Path>) -> Result<(), CudaError> {
     if !unsafe { cudarc::driver::sys::is_culib_present() } {
         return Err(CudaError::NoDriver);
     }
+    let version = driver_version()?;
+    if version < NEEDED { Err(CudaError::OldDriver { version, needed: NEEDED }) } else { Ok(()) }
+}
+
+/// The version of CUDA that the driver is made for. The driver has to be there.
+pub(super) fn driver_version() -> Result<(u32, u32), CudaError> {
     let mut version = 0_i32;
-    // SAFETY: the driver is there, has had this function ever since, and writes the version to a local.
+    // SAFETY: the caller has found the driver, which has had this function ever since, and writes the version to a local.
     unsafe { cudarc::driver::sys::cuDriverGetVersion(&raw mut version) }
         .result()
         .during("asking the driver's version")?;
-    let version = (version.cast_unsigned() / 1000, version.cast_unsigned() % 1000 / 10);
-    if version < NEEDED { Err(CudaError::OldDriver { version, needed: NEEDED }) } else { Ok(()) }
+    Ok((version.cast_unsigned() / 1000, version.cast_unsigned() % 1000 / 10))
 }
 
 /// The version of CUDA that the driver has to be made for: that of the compiler. Its machine code runs with later ones.

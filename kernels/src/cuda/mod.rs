@@ -55,7 +55,7 @@ pub use combine_experts::{CombineExperts, CombineExpertsArgs, CombineExpertsShap
 pub use copy_pages::{CopyPages, CopyPagesArgs};
 pub use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
 pub use decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace};
-pub use device::{CudaDevice, CudaOptions};
+pub use device::{CudaDevice, CudaOptions, DeviceFacts};
 pub use error::CudaError;
 pub use floats::{Floats, FloatsMut};
 pub use gated_delta::{
@@ -63,7 +63,7 @@ pub use gated_delta::{
 };
 pub use gather_rows::{GatherRows, GatherRowsArgs, GatherRowsShape, RowNumbers};
 pub use gemm::{Gemm, GemmArgs, GemmShape};
-pub use gemm_tile::{GemmTile, GemmTiles, TileRule};
+pub use gemm_tile::{GemmTile, GemmTiles, TileRule, TunedTile};
 pub use graph::CudaGraph;
 pub use group_rows::{GroupRows, GroupRowsArgs, GroupRowsShape};
 pub use grouped_gemm::{GatedGemm, GatedGemmShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};

@@ -194,7 +194,8 @@ impl QuantisedGemm {
         tiles: GemmTiles,
         source: &KernelSource,
     ) -> Result<Self, CudaError> {
-        let kernels = TileKernels::compile(device, tiles, source, |tile| QuantisedGemmShape { tile, format })?;
+        let kernels = TileKernels::new(tiles, source, |tile| QuantisedGemmShape { tile, format });
+        kernels.compile_all(device)?;
         Ok(Self { kernels, format })
     }
 }
@@ -208,7 +209,7 @@ impl CudaDevice {
         self.check_product((rows, columns, depth), &input, bias.as_ref(), &output)?;
         // No two formats have blocks of the same size.
         require_size("bytes of a block of weights", format.block_bytes(), kernel.format.block_bytes())?;
-        let (tile, kernel) = kernel.kernels.choose(rows, columns);
+        let (tile, kernel) = kernel.kernels.choose(self, (rows, columns, depth))?;
         let grid = tile.grid(rows, columns, kernel.shape().shared_bytes())?;
         if rows == 0 {
             return Ok(());

@@ -14,6 +14,12 @@ pub const DENSE_TILES: [GemmTile; 5] = [
     GemmTile { rows: 64, columns: 16, depth: 32, stages: 2, warps_down: 4, warps_across: 1 },
 ];
 
+/// These, and all that a product with weights in bf16 may be given where it is measured.
+pub fn tiles_of_weights_in_bf16() -> impl Iterator<Item = GemmTile> {
+    let others = GemmTile::CANDIDATES.into_iter().filter(|tile| !DENSE_TILES.contains(tile));
+    DENSE_TILES.into_iter().chain(others)
+}
+
 /// Every format of quantised weights.
 pub const FORMATS: [BlockFormat; 3] = [BlockFormat::Q8_0, BlockFormat::Q4_0, BlockFormat::Q4_1];
 

@@ -1,6 +1,6 @@
 //! The kernels in the shapes whose machine code is looked at: those that models have, and those that need most registers.
 
-use crate::product_cases::{DENSE_TILES, FORMATS};
+use crate::product_cases::{DENSE_TILES, FORMATS, tiles_of_weights_in_bf16};
 use kernels::cuda::{
     AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, CopyPages, DecodeAttention,
     DecodeAttentionShape, GatedDelta, GatedDeltaShape, GatedGemmShape, GatherRows, GatherRowsShape, Gemm, GemmShape,
@@ -71,7 +71,7 @@ pub fn programs() -> Vec<Program> {
         DENSE_TILES.map(|tile| Kernel::program(QuantisedGemmShape { tile, format }, QuantisedGemm::SOURCE).unwrap())
     });
     let products = products.into_iter().chain(gated).chain(quantised);
-    let dense = DENSE_TILES.map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
+    let dense = tiles_of_weights_in_bf16().map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
     let attention = attention.into_iter().chain(prefill).chain(mla).chain(merges);
     attention.chain(products).chain(dense).chain(operations()).collect()
 }

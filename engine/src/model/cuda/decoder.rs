@@ -27,14 +27,16 @@ type Launched<T = ()> = std::result::Result<T, CudaError>;
 
 /// A loaded model whose weights are on a CUDA device.
 pub struct CudaDecoder {
-    device: CudaDevice,
-    config: ModelConfig,
+    pub(super) device: CudaDevice,
+    pub(super) config: ModelConfig,
     frequencies: Vec<f64>,
-    kernels: Kernels,
-    weights: DeviceWeights,
+    pub(super) kernels: Kernels,
+    pub(super) weights: DeviceWeights,
     choices: CudaChoices,
     /// Shared with the states that are made for it.
-    identity: Arc<()>,
+    pub(super) identity: Arc<()>,
+    /// The number of the table of blocks that products are computed in; 0 with the built-in ones.
+    pub(super) tiles_id: u64,
     router_hook: Option<RouterHook>,
     parameters: usize,
     weight_bytes: usize,
@@ -71,6 +73,7 @@ impl CudaDecoder {
             parameters: plan.parameters(),
             choices,
             identity: Arc::default(),
+            tiles_id: 0,
             router_hook: None,
             weight_bytes,
             config,
@@ -112,7 +115,8 @@ impl CudaDecoder {
     /// What a runner of these sizes needs besides.
     pub fn state(&self, sizes: CudaSizes) -> Result<CudaState> {
         let identity = Arc::clone(&self.identity);
-        CudaState::new(&self.device, &self.config, &self.frequencies, sizes, self.choices, identity)
+        let state = CudaState::new(&self.device, &self.config, &self.frequencies, sizes, self.choices, identity)?;
+        Ok(state.with_tiles(self.tiles_id))
     }
 
     /// Runs the tokens of `batch` through the model, adds their keys and values to `state`, and returns the wanted logits,

@@ -14,6 +14,8 @@ use crate::sizing::capture_sizes::{self, Decode};
 pub struct GraphUse {
     /// The key of the settings that they are captured for; see [`CudaChoices::settings_key`].
     pub settings_key: u128,
+    /// The number of the table of blocks that their products are computed in; 0 with the built-in ones.
+    pub tiles_id: u64,
     /// Sizes that have been captured.
     pub captured: usize,
     /// Steps that were launched as a whole.
@@ -68,6 +70,11 @@ impl DecodeGraphs {
             steps: BTreeMap::new(),
             report: GraphUse { settings_key: choices.settings_key, ..GraphUse::default() },
         }
+    }
+
+    /// Says in the blocks of which table the products of steps are computed.
+    pub(super) fn set_tiles(&mut self, id: u64) {
+        self.report.tiles_id = id;
     }
 
     /// The prepared shape that a step runs in, if there is one. Its longest context makes a power of two of splits, or is the longest
@@ -163,7 +170,7 @@ mod tests {
         let error = CudaError::NoDevice { ordinal: 0, devices: 0 };
         graphs.give_up(&error);
         assert_eq!(graphs.prepared(step(1, 9)), None);
-        let expected = GraphUse { settings_key: 5, captured: 0, launched: 0, failure: Some(error.to_string()) };
+        let expected = GraphUse { settings_key: 5, failure: Some(error.to_string()), ..GraphUse::default() };
         assert_eq!(*graphs.report(), expected);
         assert!(expected.warning().is_some_and(|warning| warning.ends_with(&error.to_string())));
     }

@@ -74,7 +74,7 @@ pub(super) struct Kernels {
     pub(super) gather: GatherRows,
     pub(super) silu: SiluMul,
     pub(super) experts: Option<ExpertKernels>,
-    /// The product with every matrix that all tokens are multiplied with.
+    /// The product with every matrix that all tokens are multiplied with. It is compiled when a size first needs it.
     pub(super) product: Gemm,
 }
 
@@ -89,7 +89,7 @@ impl Kernels {
                 Some(experts) => Some(ExpertKernels::compile(device, config, experts)?),
                 None => None,
             },
-            product: Gemm::compile(device, GemmTiles::default())?,
+            product: Gemm::new(GemmTiles::default()),
         })
     }
 }

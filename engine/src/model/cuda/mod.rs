@@ -8,6 +8,7 @@ mod experts;
 mod graphs;
 mod inputs;
 mod kernels;
+mod products;
 mod state;
 mod weights;
 
@@ -15,6 +16,7 @@ pub use decoder::CudaDecoder;
 pub use experts::{Routed, RouterHook};
 pub use graphs::GraphUse;
 pub(in crate::model) use kernels::attention_shape;
+pub use products::Product;
 pub use state::{CudaSizes, CudaState};
 
 use ::kernels::cuda::CudaDevice;
@@ -68,7 +70,7 @@ pub fn compile_kernels(
     decode: DecodeKernel,
 ) -> Result<()> {
     check_supported(config, page_size)?;
-    kernels::Kernels::compile(device, config)?;
+    kernels::Kernels::compile(device, config)?.product.compile_all(device)?;
     state::compile(device, config, (page_size, decode))?;
     Ok(())
 }

@@ -237,6 +237,12 @@ impl CudaState {
         })
     }
 
+    /// The same for a model whose products are computed in the blocks of the table of this number.
+    pub(super) fn with_tiles(mut self, id: u64) -> Self {
+        self.graphs.set_tiles(id);
+        self
+    }
+
     /// What became of capturing the steps of single tokens.
     #[must_use]
     pub fn graph_use(&self) -> &GraphUse {

@@ -5,6 +5,7 @@ mod emulation;
 mod graphs;
 mod limits;
 mod logits;
+mod tuning;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

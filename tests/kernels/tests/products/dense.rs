@@ -1,17 +1,17 @@
 //! Products with one matrix: against double precision, and what a row's bits do not depend on.
 
 use kernel_tests::device;
-use kernel_tests::product_cases::{self, DENSE_TILES};
+use kernel_tests::product_cases::{self, tiles_of_weights_in_bf16};
 use kernels::cuda::check::{Bias, GemmProblem, ProductSize, WeightFormat};
 use kernels::cuda::{
     CudaError, CudaSlice, FloatsMut, Gemm, GemmArgs, GemmTile, GemmTiles, GroupedGemm, GroupedGemmArgs,
-    GroupedGemmShape, RowGroups,
+    GroupedGemmShape, RowGroups, TunedTile,
 };
 
 #[test]
 fn every_block_in_every_shape() {
     let device = device();
-    for tile in DENSE_TILES {
+    for tile in tiles_of_weights_in_bf16() {
         product_cases::dense(&device, tile);
     }
 }
@@ -25,7 +25,7 @@ fn shapes_and_blocks_drawn_at_random() {
     }
 }
 
-/// The numbers of rows and columns decide which block computes a product, and a batch grows and shrinks.
+/// The numbers of rows and columns, or a measurement, decide which block computes a product, and a batch grows and shrinks.
 #[test]
 fn a_row_has_the_same_bits_in_every_block_and_batch() {
     let device = device();
@@ -37,13 +37,36 @@ fn a_row_has_the_same_bits_in_every_block_and_batch() {
         found.output.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
     };
     let whole = run(&problem, GemmTiles::only(GemmTile::MANY));
-    for tile in DENSE_TILES {
+    for tile in tiles_of_weights_in_bf16() {
         assert!(run(&problem, GemmTiles::only(tile)) == whole, "{tile:?}");
         for rows in [0..1, 5..21, 40..70] {
             let part = run(&problem.with_rows(rows.clone()), GemmTiles::only(tile));
             assert!(part == whole[rows.start * size.columns..rows.end * size.columns], "{tile:?}, rows {rows:?}");
         }
     }
+}
+
+/// Kernels that nothing needs are not compiled, and those that have been prepared are not compiled later.
+#[test]
+fn blocks_are_compiled_when_they_are_prepared_or_first_wanted() {
+    let device = device();
+    let [few, large] =
+        [ProductSize { rows: 3, columns: 40, depth: 64 }, ProductSize { rows: 70, columns: 40, depth: 64 }];
+    let problems = [few, large].map(|size| GemmProblem::random(size, Bias::None, 84));
+    let kernel = Gemm::new(GemmTiles::tuned([TunedTile { columns: 40, depth: 64, rows: 8, tile: GemmTile::FEW }]));
+    let loaded = || {
+        let programs = device.loaded_programs();
+        programs.iter().filter(|program| program.source.name == "gemm.cu").map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(loaded(), [""; 0]);
+    kernel.prepare(&device, few.rows, few.columns, few.depth).unwrap();
+    assert!(matches!(&loaded()[..], [one] if one.contains("BLOCK_COLUMNS=32")), "{:?}", loaded());
+    problems[0].run(&device, &kernel, WeightFormat::F32).unwrap();
+    assert_eq!(loaded().len(), 1);
+    problems[1].run(&device, &kernel, WeightFormat::F32).unwrap();
+    assert!(matches!(&loaded()[..], [_, two] if two.contains("BLOCK_ROWS=64")), "{:?}", loaded());
+    kernel.compile_all(&device).unwrap();
+    assert_eq!(loaded().len(), 4);
 }
 
 /// So a product can move from one kernel to the other without a change of any bit.

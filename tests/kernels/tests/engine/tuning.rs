@@ -1,0 +1,199 @@
+//! Products are made ready before the first request, and which blocks they are computed in changes no bit.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use engine::model::{Batch, CudaChoices, CudaDecoder, CudaSizes, CudaState};
+use engine::sizing::warm_up::WarmUp;
+use engine::tuning::{Autotune, Choice, Preparation, Report, Size, TileTable, prepare};
+use kernel_tests::options;
+use kernels::cpu::{SequenceSpan, Workers};
+use kernels::cuda::{CacheCounts, CudaDevice, CudaOptions, GemmTile, GemmTiles, KernelCache};
+
+use super::{Reference, SPLIT, open};
+
+const STEP: usize = 20;
+const SIZES: CudaSizes = CudaSizes { page_size: 8, pages: 8, step_tokens: STEP, sequences: 1, context_length: 64 };
+
+/// A model whose kernels are kept in a cache that counts.
+fn load(model: &str, cache: &Arc<KernelCache>) -> CudaDecoder {
+    let options = CudaOptions { kernel_cache: Some(Arc::clone(cache)), ..options() };
+    let device = CudaDevice::open(&options).unwrap_or_else(|error| panic!("{error}"));
+    let checkpoint = open(model);
+    let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
+    let plan = checkpoint.plan().unwrap_or_else(|error| panic!("{error}"));
+    let choices = CudaChoices { page_size: 8, decode: SPLIT, graphs: true, settings_key: 0 };
+    CudaDecoder::load(&plan, &workers, device, choices).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn preparation(warm_up: WarmUp, autotune: Autotune, folder: Option<&Path>) -> Preparation {
+    Preparation {
+        warm_up,
+        chunk: STEP,
+        most_rows: STEP,
+        autotune,
+        limit: Duration::from_hours(1),
+        is_deterministic: false,
+        folder: folder.map(Path::to_owned),
+        settings_key: 3,
+    }
+}
+
+fn prepared(model: &mut CudaDecoder, preparation: &Preparation) -> Report {
+    prepare(model, preparation).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Tokens after those that are there; the bits of their logits.
+fn step(model: &CudaDecoder, state: &mut CudaState, cached: usize, token_ids: &[u32]) -> Vec<u32> {
+    let table: Vec<u32> = (0..8).collect();
+    let positions: Vec<usize> = (cached..cached + token_ids.len()).collect();
+    let rows: Vec<usize> = (0..token_ids.len()).collect();
+    let span = SequenceSpan { block_table: &table, cached, new: token_ids.len() };
+    let batch = Batch { token_ids, positions: &positions, slots: &positions, sequences: &[span], logit_rows: &rows };
+    let logits = model.forward(state, batch, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"));
+    logits.expect("nobody cancels it").into_iter().map(f32::to_bits).collect()
+}
+
+/// Prompts of several lengths, and then single tokens, of which the last is captured.
+fn run(model: &CudaDecoder, tokens: &[u32]) -> (CudaState, Vec<Vec<u32>>) {
+    let mut state = model.state(SIZES).unwrap_or_else(|error| panic!("{error}"));
+    let (mut cached, mut logits) = (0, Vec::new());
+    for length in [STEP, 17, 2, 1, 1, 1] {
+        logits.push(step(model, &mut state, cached, &tokens[cached..cached + length]));
+        cached += length;
+    }
+    (state, logits)
+}
+
+#[test]
+fn what_the_list_prepares_is_compiled_before_the_first_request_and_nothing_later() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = Arc::new(KernelCache::new(folder.path().to_owned(), 1 << 30));
+    let loaded = |counts: CacheCounts| counts.found + counts.compiled;
+    for model in ["llama", "qwen3_moe"] {
+        let tokens = Reference::of(model).tokens;
+        for (warm_up, is_ready) in [(WarmUp::Off, false), (WarmUp::Fast, true), (WarmUp::Full, true)] {
+            let mut decoder = load(model, &cache);
+            let before = loaded(cache.counts());
+            let report = prepared(&mut decoder, &preparation(warm_up, Autotune::Off, None));
+            assert_eq!(report, Report::default());
+            assert_eq!(loaded(cache.counts()) > before, is_ready, "{model}, {warm_up:?}");
+            let mut state = decoder.state(SIZES).unwrap_or_else(|error| panic!("{error}"));
+            let ready = loaded(cache.counts());
+            for length in 1..=STEP {
+                step(&decoder, &mut state, 0, &tokens[..length]);
+            }
+            assert_eq!(loaded(cache.counts()) == ready, is_ready, "{model}, {warm_up:?}");
+        }
+    }
+}
+
+/// A table in which each product has another block than the built-in one, and one to itself.
+fn other_blocks(model: &CudaDecoder) -> TileTable {
+    let products = model.products();
+    let choices = products.iter().enumerate().flat_map(|(place, product)| {
+        [1, 16, STEP].map(|rows| {
+            let size = Size { columns: product.columns, depth: product.depth, rows };
+            let built_in = GemmTiles::default().choose(rows, product.columns, product.depth);
+            let mut others = GemmTile::CANDIDATES.into_iter().cycle().skip(place).filter(|tile| *tile != built_in);
+            let tile = others.next().expect("there are several");
+            Choice { size, tile, built_in: Duration::from_nanos(2), best: Duration::from_nanos(1) }
+        })
+    });
+    TileTable::new(choices)
+}
+
+#[test]
+fn blocks_change_no_bit_and_captured_steps_carry_their_number() {
+    let cache = Arc::new(kernel_tests::kernel_cache());
+    for model in ["llama", "qwen3_moe"] {
+        let tokens = Reference::of(model).tokens;
+        let mut decoder = load(model, &cache);
+        let (mut before, expected) = run(&decoder, &tokens);
+        assert_eq!((before.graph_use().launched, before.graph_use().tiles_id), (2, 0));
+        let table = other_blocks(&decoder);
+        decoder.use_table(&table);
+        assert_eq!(*decoder.tiles(), GemmTiles::tuned(table.tiles()));
+        let (state, got) = run(&decoder, &tokens);
+        assert!(got == expected, "{model}");
+        assert_eq!((state.graph_use().launched, state.graph_use().tiles_id), (2, table.id()));
+        // What was captured before has kernels that are gone.
+        let stale = catch_unwind(AssertUnwindSafe(|| step(&decoder, &mut before, 0, &tokens[..1])));
+        assert!(stale.is_err(), "{model}");
+    }
+}
+
+#[test]
+fn what_was_measured_is_kept_found_again_and_replaced_when_it_is_damaged() {
+    let cache = Arc::new(kernel_tests::kernel_cache());
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = |autotune: Autotune, settings_key: u128| {
+        let mut decoder = load("llama", &cache);
+        let preparation = Preparation { settings_key, ..preparation(WarmUp::Fast, autotune, Some(folder.path())) };
+        let report = prepared(&mut decoder, &preparation);
+        println!("{report:#?}");
+        (report, decoder.tiles().clone())
+    };
+    let files = || {
+        let entries = fs::read_dir(folder.path()).expect("the folder").map(|entry| entry.expect("a file").path());
+        entries.collect::<Vec<_>>()
+    };
+    let built_in = GemmTiles::default();
+    let (none, tiles) = start(Autotune::Kept, 3);
+    assert!(none.notes.is_empty() && tiles == built_in && files().is_empty());
+    // Two numbers of rows, 16 and 20, of each of five products.
+    let [warning] = &none.warnings[..] else { panic!("{none:?}") };
+    assert!(warning.contains("built-in blocks at 10 of 10 sizes"), "{warning}");
+
+    let (measured, tuned) = start(Autotune::Auto, 3);
+    assert!(measured.warnings.is_empty(), "{measured:?}");
+    assert!(measured.notes[0].starts_with("measured the blocks of products at 10 sizes in "), "{measured:?}");
+    let [path] = &files()[..] else { panic!("one file") };
+    assert!(measured.notes[1].contains(&path.display().to_string()), "{measured:?}");
+    assert!(tuned != built_in);
+    for autotune in [Autotune::Kept, Autotune::Auto] {
+        let (found, tiles) = start(autotune, 3);
+        assert!(found == Report::default() && tiles == tuned, "{autotune:?}: {found:?}");
+    }
+    assert!(start(Autotune::Off, 3) == (Report::default(), built_in.clone()));
+    // Other settings are another table.
+    let (other, tiles) = start(Autotune::Kept, 4);
+    assert!(other.warnings.len() == 1 && tiles == built_in);
+
+    let whole = fs::read_to_string(path).expect("text");
+    fs::write(path, whole.replacen("\"rows\": 16", "\"rows\": 17", 1)).expect("written");
+    let (damaged, tiles) = start(Autotune::Kept, 3);
+    assert!(damaged.warnings.len() == 2 && tiles == built_in, "{damaged:?}");
+    assert!(damaged.warnings[0].contains("its hash is not that of its content"), "{damaged:?}");
+    let (mended, _) = start(Autotune::Auto, 3);
+    assert!(mended.warnings.len() == 1 && mended.notes.len() == 2, "{mended:?}");
+    let (found, _) = start(Autotune::Kept, 3);
+    assert_eq!(found, Report::default());
+}
+
+#[test]
+fn what_there_was_no_time_for_is_measured_by_the_next_start() {
+    let cache = Arc::new(kernel_tests::kernel_cache());
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = |limit: Duration, folder: Option<&Path>| {
+        let mut decoder = load("llama", &cache);
+        let report =
+            prepared(&mut decoder, &Preparation { limit, ..preparation(WarmUp::Fast, Autotune::Auto, folder) });
+        (report, decoder.tiles().clone())
+    };
+    let (none, tiles) = start(Duration::ZERO, Some(folder.path()));
+    let [warning] = &none.warnings[..] else { panic!("{none:?}") };
+    assert!(warning.contains("0ns was over before 10 of 10 sizes"), "{warning}");
+    assert!(none.notes.is_empty() && tiles == GemmTiles::default());
+    let (rest, _) = start(Duration::from_hours(1), Some(folder.path()));
+    assert!(rest.notes[0].starts_with("measured the blocks of products at 10 sizes"), "{rest:?}");
+    // Without a folder there is no next start.
+    let (lost, tiles) = start(Duration::from_hours(1), None);
+    assert!(lost.warnings[0].contains("kept nowhere"), "{lost:?}");
+    assert!(tiles != GemmTiles::default());
+}
