@@ -233,8 +233,8 @@ impl<S: ConfigNamespaces> Resolved<S> {
         if read.same(&**value) {
             return None;
         }
-        // One that follows from what is declared comes from the first of the declarations.
-        let (origin, ..) = declared.iter().find(|(_, index, _)| *index == leaf).or(declared.first())?;
+        // What is declared together has one origin.
+        let (origin, ..) = declared.first()?;
         let (value, read) = (value.to_value(), read.to_value());
         let fault = ConfigError::new(format!("declared as {value} after it was read as {read}"));
         Some(fault.given_by(origin).leaf(self.record.table.entries[leaf].info.path))

@@ -79,5 +79,8 @@ mod tests {
         }
         assert_eq!(Bounds::parse("0.0..2.5f32").unwrap().numbers(), [("minimum", 0.0), ("exclusiveMaximum", 2.5)]);
         assert_eq!(Bounds::parse("..=1e3").unwrap().numbers(), [("maximum", 1000.0)]);
+        for not_plain in ["inf..=9", "..=nan", "1 << 3..9", "LEAST..9"] {
+            assert_eq!(Bounds::parse(not_plain), None, "{not_plain}");
+        }
     }
 }

@@ -103,6 +103,8 @@ fn their_faults_come_with_all_that_is_known_then() {
         lines(&Args::loader().bootstrap().unwrap_err()),
         ["service.home: required, and nothing sets it; set --home, HOME_SERVICE_HOME"]
     );
+    let refused = Args::loader().args(["x", "--home="]);
+    assert_eq!((lines(&refused.bootstrap().unwrap_err()).len(), lines(&refused.load().unwrap_err()).len()), (1, 1));
     // Faults of other leaves wait, so that those of files are told with them.
     let other = Args::loader().args(["x", "--home=a", "--queue=x"]);
     assert!(other.bootstrap().is_ok());

@@ -54,6 +54,7 @@ fn flipping_each_leaf_changes_the_key_if_and_only_if_it_was_read() {
         )
     };
     let (built, captured) = cfg.capture(build);
+    assert_ne!(cfg.capture(|now| *now.schedule().chunk()).1, captured, "less was read");
     assert_eq!((built.0, built.1, built.2), (512, 64, 8192));
     assert_eq!(
         captured.leaves(),
@@ -63,6 +64,7 @@ fn flipping_each_leaf_changes_the_key_if_and_only_if_it_was_read() {
         let flipped = cfg.child("flipped", flip).unwrap();
         let read = captured.leaves().contains(&path);
         assert_eq!(captured.is_current(&flipped), !read, "{path}");
+        assert_eq!(flipped.capture(build).1 == captured, !read, "{path}");
         assert_eq!(flipped.capture(build).1.fingerprint() != captured.fingerprint(), read, "{path}");
         let in_fingerprint = path != "log.level";
         assert_eq!(flipped.fingerprint() != cfg.fingerprint(), in_fingerprint, "{path}");

@@ -1,5 +1,6 @@
 //! What is made from a schema agrees with what the loader does with it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use config_tests::exported::{Kinds, documents};
@@ -373,4 +374,35 @@ fn every_document_ends_with_one_newline() {
     for (name, text) in texts {
         assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{name} ends with {:?}", text.lines().last());
     }
+}
+
+#[derive(ConfigNamespaces)]
+struct Bare {
+    /// Jobs that may wait.
+    #[config(ns = "pool", default = 1)]
+    queue: usize,
+}
+
+#[test]
+fn without_a_prefix_and_a_doc_comment_documents_do_not_speak_of_them() {
+    let text = export::markdown::<Bare>();
+    assert!(!text.contains("variable"), "{text}");
+    let columns = |part: &str| text.lines().find(|line| line.starts_with(part)).map(|line| line.matches('|').count());
+    assert!(columns("| setting").is_some() && columns("| setting") == columns("| `queue`"), "{text}");
+    assert!(export::toml_template::<Bare>().starts_with("# Settings are commented out"));
+}
+
+#[test]
+fn a_line_of_toml_is_read_back_whatever_is_in_it() {
+    let text = |text: &str| kitbag::Value::Text(text.to_owned());
+    let keys = ["plain", "with-dash", "", "with space", "with.dot", "ä", "\u{1}", "\"", "\\"];
+    let table: BTreeMap<String, kitbag::Value> = keys.iter().map(|key| ((*key).to_owned(), text(key))).collect();
+    for value in [kitbag::Value::Table(table), kitbag::Value::Table(BTreeMap::default()), kitbag::Value::List(vec![])] {
+        let line = export::toml_line("a.b", &value);
+        let read: toml::Table = line.parse().unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(serde_json::to_value(&read["a"]["b"]).unwrap(), serde_json::to_value(&value).unwrap(), "{line}");
+    }
+    let dashed = kitbag::Value::Table([("a-b".to_owned(), kitbag::Value::Bool(true))].into());
+    assert_eq!(export::toml_line("x", &dashed), "x = { a-b = true }");
+    assert_eq!(export::toml_line("x", &kitbag::Value::Table(BTreeMap::default())), "x = {}");
 }

@@ -296,3 +296,104 @@ fn durations_may_have_several_parts() {
     let texts = ["30s1m", "1s1s", "1m30", "1m-30s", "", "1m30s ", "1d18446744073709551615s1h"];
     refuses::<Duration>(&texts, &[Value::Integer(5)]);
 }
+
+/// Which hand.
+#[derive(Clone, Copy, Debug, PartialEq, ConfigChoice)]
+enum Hand {
+    Left,
+    Right,
+}
+
+/// The only way.
+#[derive(Clone, Copy, Debug, PartialEq, ConfigChoice)]
+enum Way {
+    Only,
+}
+
+/// What changes while it runs.
+#[derive(ConfigNamespaces)]
+struct Changing {
+    /// Hand.
+    #[config(ns = "live", hot)]
+    hand: Option<Hand>,
+    /// Share.
+    #[config(ns = "live", hot)]
+    share: Option<f64>,
+    /// Shares.
+    #[config(ns = "live", default = "", hot)]
+    shares: Vec<f64>,
+}
+
+#[test]
+fn a_change_of_an_optional_choice_is_seen_and_the_same_again_is_none() {
+    let cfg = Changing::for_test(|_| {});
+    for (text, hand) in [("left", Hand::Left), ("right", Hand::Right)] {
+        let before = cfg.pin();
+        cfg.override_by_name("admin", &[("live.hand", text)]).unwrap();
+        let now = cfg.pin();
+        assert!(now.live().hand() == Some(hand) && now.live().hand() != None);
+        assert!(now.live().hand() == cfg.pin().live().hand() && now.live().hand() != before.live().hand());
+        let again = cfg.plan_by_name("admin", &[("live.hand", text)]).unwrap();
+        assert_eq!(again.changes().count(), 0, "{again}");
+    }
+    assert!(cfg.override_by_name("admin", &[("live.hand", "middle")]).is_err());
+    assert_eq!((Hand::expected().as_str(), Way::expected().as_str()), ("one of `left`, `right`", "`only`"));
+}
+
+#[test]
+fn what_no_source_could_give_is_refused_from_code_too() {
+    let cfg = Changing::for_test(|_| {});
+    assert!(cfg.override_with("x", |o| o.live().share(Some(f64::NAN))).is_err());
+    assert!(cfg.override_with("x", |o| o.live().shares(vec![1.0, f64::INFINITY])).is_err());
+    // The last word of a change counts, and is the only one.
+    let _guard = cfg.override_with("x", |o| {
+        o.live().share(Some(1.0));
+        o.live().share(None);
+        o.live().share(Some(2.0));
+    });
+    let explanation = cfg.explain("live.share").unwrap();
+    assert_eq!(explanation.steps().filter(|(origin, _)| origin.starts_with("override")).count(), 1, "{explanation}");
+    assert!(cfg.pin().live().share() == Some(2.0));
+}
+
+/// Defaults that are none.
+#[derive(ConfigNamespaces)]
+struct Mistaken {
+    /// Text that is no number.
+    #[config(ns = "wrong", default = "many")]
+    number: usize,
+    /// Beyond its range.
+    #[config(ns = "wrong", default = 99, range = 1..=9)]
+    digit: u8,
+}
+
+#[test]
+fn a_default_that_is_no_value_of_its_setting_is_told() {
+    let errors = Mistaken::loader().load().unwrap_err();
+    let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "the schema's default: wrong.number: expected an integer, 0 or more, found `many`",
+            "the schema's default: wrong.digit: 99 is outside 1..=9",
+        ]
+    );
+}
+
+#[test]
+fn units_at_their_ends() {
+    reads("0s", &text("0s"), &Duration::ZERO);
+    refuses::<Duration>(&["infs", "nans", "-1s", "1x"], &[text("infs")]);
+    for (duration, shown) in [
+        (Duration::from_nanos(1500), "1500ns"),
+        (Duration::from_micros(1500), "1500us"),
+        (Duration::from_millis(1500), "1500ms"),
+    ] {
+        assert_eq!(duration.to_value(), text(shown));
+    }
+    for (bytes, shown) in [(0, "0B"), (1023, "1023B"), (1024, "1KiB"), (1025, "1025B"), (3 << 20, "3MiB")] {
+        assert_eq!(ByteSize(bytes).to_string(), shown);
+    }
+    refuses::<ByteSize>(&["1XB", "-1B", "1e30TiB"], &[text("1XB")]);
+    refuses::<std::path::PathBuf>(&[""], &[text("")]);
+}

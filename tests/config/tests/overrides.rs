@@ -143,6 +143,9 @@ fn load_time_declarations_reach_every_reader() {
     let resolved = Args::loader().facts(Facts::for_test()).resolve().unwrap();
     let resolved = resolved.declare("the checkpoint is short", |o| o.schedule().max_tokens(1024)).unwrap();
     let refused = Args::loader().facts(Facts::for_test()).resolve().unwrap();
+    let range = refused.declare("nothing", |o| o.schedule().max_tokens(0)).unwrap_err();
+    assert!(range.to_string().contains("schedule.max_tokens: 0 is outside 1.."), "{range}");
+    let refused = Args::loader().facts(Facts::for_test()).resolve().unwrap();
     let errors = refused.declare("too short", |o| o.schedule().max_tokens(100)).unwrap_err();
     assert!(errors.to_string().contains("a chunk is larger than the cache"), "{errors}");
     let cfg = resolved.publish();
@@ -258,6 +261,58 @@ fn removal_always_succeeds_and_suspends_what_no_longer_fits() {
     let smaller = cfg.override_with("again", |o| o.schedule().chunk(200)).unwrap();
     assert_eq!((chunk(&child), child.pin().schedule().max_tokens()), (200, 400));
     drop(smaller);
+}
+
+#[test]
+fn what_fits_no_more_is_set_aside_alone_and_changes_go_on() {
+    let cfg = Args::for_test(|_| {});
+    let small = cfg.override_with("small", |o| o.schedule().chunk(300)).unwrap();
+    let child = cfg.child("child", |o| o.schedule().max_tokens(400)).unwrap();
+    let title = child.override_with("title", |o| o.service().title("x")).unwrap();
+    let seen = || (child.pin().schedule().max_tokens(), chunk(&child), child.pin().service().title().to_string());
+    drop(small);
+    assert_eq!(seen(), (4096, 512, "x".to_owned()));
+    assert!(!title.is_suspended());
+    // One that is valid without what is set aside is made, and one that is not is refused.
+    let large = child.override_with("large", |o| o.schedule().chunk(3000)).unwrap();
+    assert_eq!(chunk(&child), 3000);
+    let errors = child.override_with("beyond", |o| o.schedule().chunk(5000)).unwrap_err();
+    assert!(errors.to_string().contains("a chunk is larger than the cache"), "{errors}");
+    assert_eq!(chunk(&child), 3000);
+    let _again = cfg.override_with("again", |o| o.schedule().chunk(200)).unwrap();
+    assert!(!large.is_suspended());
+    // When something goes, the oldest that fits comes back first.
+    drop(title);
+    assert_eq!(seen(), (400, 200, "thumbs".to_owned()));
+    assert!(large.is_suspended());
+}
+
+#[test]
+fn every_child_follows_and_says_so() {
+    let cfg = Args::for_test(|_| {});
+    let children = ["one", "other"].map(|name| cfg.child(name, |_| {}).unwrap());
+    let _guard = cfg.override_with("x", |o| o.schedule().chunk(77)).unwrap();
+    for child in &children {
+        assert_eq!(chunk(child), 77);
+        let explanation = child.explain("schedule.chunk").unwrap();
+        assert!(explanation.value() == "77" && explanation.origin() != "default", "{explanation}");
+    }
+}
+
+#[test]
+fn the_context_entered_before_is_current_again() {
+    let [one, other] = [1, 2].map(|size| Args::for_test(move |o| o.schedule().chunk(size)));
+    let current = || Context::<Args>::current().ok().map(|cfg| chunk(&cfg));
+    let first = one.enter();
+    let second = other.enter();
+    assert_eq!(current(), Some(2));
+    drop(second);
+    assert_eq!(current(), Some(1));
+    let second = other.enter();
+    drop(first);
+    assert_eq!(current(), Some(2));
+    drop(second);
+    assert_eq!(current(), None);
 }
 
 #[test]

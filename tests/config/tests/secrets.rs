@@ -160,7 +160,12 @@ fn what_a_program_holds_shows_no_secret() {
         o.store().size(4);
     })
     .unwrap();
-    seen.text("persisted", &persisted.recv().unwrap());
+    let persisted = persisted.recv().unwrap();
+    assert!(
+        persisted.contains("store.size") && !persisted.contains("store.token"),
+        "no secret is handed over: {persisted}"
+    );
+    seen.text("persisted", &persisted);
     cfg.override_by_name("admin", &[("store.token", TEXT)]).unwrap();
     seen.text("by name", &cfg.override_by_name("admin", &[("store.pin", TEXT)]).unwrap_err());
     seen.text("by name", &cfg.override_by_name("admin", &[("store.size", "10"), ("store.token", OTHER)]).unwrap_err());

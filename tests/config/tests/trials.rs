@@ -59,8 +59,12 @@ fn an_unconfirmed_change_goes_and_what_it_lay_over_shows_again() {
     assert!(chain.contains(&format!("> trial {} \"admin\" (", trial.id())), "{chain}");
     assert_eq!(cfg.trials(), std::slice::from_ref(&trial));
     assert_eq!(cfg.end_trials(at(59)), []);
-    // What is changed meanwhile stays.
+    // What is changed meanwhile stays, and is persisted without what may go.
+    let (sender, persisted) = std::sync::mpsc::channel();
+    cfg.persist_with(move |values| sender.send(format!("{values:?}")).map_err(|error| error.to_string()));
     cfg.override_permanently("else", |o| o.service().temperature(1.0)).unwrap();
+    let persisted = persisted.recv().unwrap();
+    assert!(persisted.contains("200") && !persisted.contains("300") && !persisted.contains("new"), "{persisted}");
     assert_eq!(cfg.end_trials(at(60)), [trial]);
     assert_eq!(lasting(&cfg), ["200", "permanent"], "a trial that is over is nothing to go back over");
     assert_eq!((chunk(&cfg), title(&cfg), *cfg.pin().service().temperature()), (200, "thumbs".to_owned(), 1.0));
