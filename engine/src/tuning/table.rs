@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -225,7 +225,9 @@ impl TileTable {
         };
         let mut content = serde_json::to_string_pretty(&document)?;
         content.push('\n');
-        let mut scratch = tempfile::Builder::new().suffix(".partial").tempfile_in(folder)?;
+        // Who may read the folder may read the table, as it is with kernels.
+        let readable = Permissions::from_mode(0o644);
+        let mut scratch = tempfile::Builder::new().suffix(".partial").permissions(readable).tempfile_in(folder)?;
         write!(scratch, "{FORMAT}\n{}\n{content}", hex(&Sha256::digest(&content)))?;
         let path = key.path(folder);
         scratch.persist(&path).map_err(|failed| failed.error)?;
@@ -303,6 +305,8 @@ mod tests {
         let path = table().write(&folder, &key(), &device()).unwrap();
         assert_eq!(TileTable::read(&folder, &key()), Ok(Some(table())));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&path) & 0o700), (0o700, 0o600));
         // Again, over what is there.
         TileTable::default().write(&folder, &key(), &device()).unwrap();
         assert_eq!(TileTable::read(&folder, &key()), Ok(Some(TileTable::default())));
