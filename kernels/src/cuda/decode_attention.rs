@@ -7,8 +7,9 @@ use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, PushKernelA
 
 use super::attention_batch::{AttentionHeads, PagedBatch};
 use super::attention_rules::AttentionRules;
+use super::decode_batch::DecodeBatch;
 use super::device::CudaDevice;
-use super::error::{CudaError, require, require_size, require_supported};
+use super::error::{CudaError, require_supported};
 use super::kernel::{Grid, push_optional, start};
 use super::kv_pool::{KvLayout, KvShape};
 use super::merge_splits::{MergeSplits, MergeSplitsShape, Splits};
@@ -257,7 +258,7 @@ impl CudaDevice {
     ) -> Result<(), CudaError> {
         let shape = &kernel.shape;
         let requests = args.slots.len();
-        self.check_decode_args(kernel, &args)?;
+        args.check(self, kernel)?;
         if requests == 0 {
             return Ok(());
         }
@@ -298,24 +299,30 @@ impl CudaDevice {
         let results = (&mut output, &mut lse);
         self.merge_decode_splits(&kernel.merge, workspace, (rows, splits), results, args.sinks.as_ref())
     }
+}
 
-    fn check_decode_args(&self, kernel: &DecodeAttention, args: &DecodeAttentionArgs<'_>) -> Result<(), CudaError> {
-        let (shape, requests) = (&kernel.shape, args.slots.len());
-        let rows = requests * shape.query_heads;
-        let fits_i32 = |number: usize| i32::try_from(number).is_ok();
-        require("requests * query_heads", rows, fits_i32(rows), || "less than 2^31".to_owned())?;
-        require_size("length of query", args.query.len(), rows * shape.head_dim)?;
-        require_size("length of output", args.output.len(), rows * shape.head_dim)?;
-        require_size("length of lse", args.lse.len(), rows)?;
-        let DecodeAttentionArgs { keys, values, block_table, table_width, slots, context, layout, .. } = args;
-        let (layout, table_width, sinks) = (*layout, *table_width, args.sinks.as_ref());
-        let batch = PagedBatch { keys, values, layout, block_table, table_width, slots, context, sinks };
-        batch.check(self, shape.heads(), &kernel.rules)?;
-
-        let splits = Splits { tokens: shape.split_tokens, count: shape.splits(args.max_context) };
-        let contexts = (args.max_context, shape.page_size, table_width);
-        splits.check(contexts, args.workspace, (rows, shape.head_dim))?;
-        require_size("the query's address modulo 16", self.misalignment(&args.query), 0)
+impl DecodeAttentionArgs<'_> {
+    fn check(&self, device: &CudaDevice, kernel: &DecodeAttention) -> Result<(), CudaError> {
+        let shape = &kernel.shape;
+        let batch = DecodeBatch {
+            pages: PagedBatch {
+                keys: &self.keys,
+                values: &self.values,
+                layout: self.layout,
+                block_table: &self.block_table,
+                table_width: self.table_width,
+                slots: &self.slots,
+                context: &self.context,
+                sinks: self.sinks.as_ref(),
+            },
+            query: &self.query,
+            output: &self.output,
+            lse: &self.lse,
+            workspace: self.workspace,
+            max_context: self.max_context,
+            splits: Splits { tokens: shape.split_tokens, count: shape.splits(self.max_context) },
+        };
+        batch.check(device, shape.heads(), &kernel.rules, shape.head_dim)
     }
 }
 

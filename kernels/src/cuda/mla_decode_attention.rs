@@ -8,8 +8,9 @@ use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 use super::attention_batch::{AttentionHeads, PagedBatch};
 use super::attention_rules::AttentionRules;
 use super::decode_attention::DecodeWorkspace;
+use super::decode_batch::DecodeBatch;
 use super::device::CudaDevice;
-use super::error::{CudaError, require, require_size, require_supported};
+use super::error::{CudaError, require_supported};
 use super::kernel::{Grid, Kernel, KernelCode, KernelShape, start};
 use super::kv_pool::{KvLayout, KvShape, check_query_heads};
 use super::merge_splits::{MergeSplits, MergeSplitsShape, Splits};
@@ -180,7 +181,7 @@ impl CudaDevice {
     /// Launches decode attention over compressed keys and values for a batch.
     pub fn mla_decode_attention(&self, kernel: &MlaDecode, args: MlaDecodeArgs<'_>) -> Result<(), CudaError> {
         let shape = kernel.shape();
-        self.check_mla_args(shape, &args)?;
+        args.check(self, shape)?;
         let requests = args.slots.len();
         if requests == 0 {
             return Ok(());
@@ -215,21 +216,29 @@ impl CudaDevice {
         let rows = requests * shape.query_heads;
         self.merge_decode_splits(&kernel.merge, workspace, (rows, splits), (&mut output, &mut lse), None)
     }
+}
 
-    fn check_mla_args(&self, shape: &MlaDecodeShape, args: &MlaDecodeArgs<'_>) -> Result<(), CudaError> {
-        let rows = args.slots.len().saturating_mul(shape.query_heads);
-        require("requests * query_heads", rows, i32::try_from(rows).is_ok(), || "less than 2^31".to_owned())?;
-        require_size("length of query", args.query.len(), rows * shape.kv().head_dim)?;
-        require_size("length of output", args.output.len(), rows * shape.latent_dim)?;
-        require_size("length of lse", args.lse.len(), rows)?;
-        let MlaDecodeArgs { keys, block_table, slots, context, .. } = args;
-        let (layout, table_width) = (args.layout, args.table_width);
-        let batch = PagedBatch { keys, values: keys, layout, block_table, table_width, slots, context, sinks: None };
-        batch.check(self, shape.heads(), &AttentionRules::default())?;
-        let splits = Splits { tokens: shape.split_tokens, count: shape.splits(args.max_context) };
-        let contexts = (args.max_context, shape.page_size, table_width);
-        splits.check(contexts, args.workspace, (rows, shape.latent_dim))?;
-        require_size("the query's address modulo 16", self.misalignment(&args.query), 0)
+impl MlaDecodeArgs<'_> {
+    fn check(&self, device: &CudaDevice, shape: &MlaDecodeShape) -> Result<(), CudaError> {
+        let batch = DecodeBatch {
+            pages: PagedBatch {
+                keys: &self.keys,
+                values: &self.keys,
+                layout: self.layout,
+                block_table: &self.block_table,
+                table_width: self.table_width,
+                slots: &self.slots,
+                context: &self.context,
+                sinks: None,
+            },
+            query: &self.query,
+            output: &self.output,
+            lse: &self.lse,
+            workspace: self.workspace,
+            max_context: self.max_context,
+            splits: Splits { tokens: shape.split_tokens, count: shape.splits(self.max_context) },
+        };
+        batch.check(device, shape.heads(), &AttentionRules::default(), shape.latent_dim)
     }
 }
 

@@ -13,6 +13,7 @@ mod bf16;
 mod combine_experts;
 mod copy_pages;
 mod decode_attention;
+mod decode_batch;
 mod device;
 mod error;
 mod floats;
@@ -57,7 +58,7 @@ pub use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
 pub use decode_attention::{DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape, DecodeWorkspace};
 pub use device::{CudaDevice, CudaOptions, DeviceFacts};
 pub use error::CudaError;
-pub use floats::{Floats, FloatsMut};
+pub use floats::{FloatViews, Floats, FloatsMut};
 pub use gated_delta::{
     GatedDelta, GatedDeltaInputs, GatedDeltaRuns, GatedDeltaShape, GatedDeltaStates, GatedDeltaWorkspace,
 };

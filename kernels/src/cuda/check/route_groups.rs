@@ -1,6 +1,6 @@
 //! Random choices of experts by sigmoid within groups, and their solutions.
 
-use super::acceptance::{Accuracy, Comparison, compare};
+use super::acceptance::Comparison;
 use super::guarded::Guarded;
 use super::noise::{Noise, change};
 use super::routing::RoutingResult;
@@ -71,11 +71,10 @@ impl GroupRoutingProblem {
 
     fn solve(&self, score: impl Fn(f32) -> f64) -> RoutingResult {
         let RouteGroupsShape { experts: RouteExpertsShape { experts: count, chosen, renormalise }, .. } = self.shape;
-        let mut result = RoutingResult { experts: Vec::new(), weights: Vec::new(), guards_intact: true };
+        let mut result = RoutingResult::new();
         for (row, &position) in self.logits.chunks_exact(self.stride).zip(&self.positions) {
             if position < 0 {
-                result.experts.extend(std::iter::repeat_n(-1, chosen));
-                result.weights.extend(std::iter::repeat_n(0.0, chosen));
+                result.push_padding(chosen);
                 continue;
             }
             let scores: Vec<f64> =
@@ -131,20 +130,13 @@ impl GroupRoutingProblem {
             },
             &ExpertScoring { bias: bias.as_ref().map(|bias| bias.as_view()), scale: self.scale },
         )?;
-        let (experts, experts_intact) = experts.read(device)?;
-        let (weights, weights_intact) = weights.read(device)?;
-        Ok(RoutingResult {
-            experts,
-            weights: weights.into_iter().map(f64::from).collect(),
-            guards_intact: experts_intact && weights_intact,
-        })
+        RoutingResult::read(device, &experts, &weights)
     }
 
     /// Compares a solution's weights with the reference. The experts are not compared: they must be equal.
     #[must_use]
     pub fn compare(&self, found: &RoutingResult) -> Comparison {
-        let (naive, reference) = (self.naive(), self.reference());
-        compare(&found.weights, &naive.weights, &reference.weights, Accuracy::F32)
+        found.compare(&self.naive(), &self.reference())
     }
 }
 

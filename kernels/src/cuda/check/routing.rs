@@ -38,6 +38,32 @@ pub struct RoutingResult {
     pub guards_intact: bool,
 }
 
+impl RoutingResult {
+    /// A solution of no tokens yet.
+    pub(super) fn new() -> Self {
+        Self { experts: Vec::new(), weights: Vec::new(), guards_intact: true }
+    }
+
+    /// Adds a token that is padding.
+    pub(super) fn push_padding(&mut self, chosen: usize) {
+        self.experts.extend(std::iter::repeat_n(-1, chosen));
+        self.weights.extend(std::iter::repeat_n(0.0, chosen));
+    }
+
+    /// What a kernel has left on the device.
+    pub(super) fn read(device: &CudaDevice, experts: &Guarded<i32>, weights: &Guarded<f32>) -> Result<Self, CudaError> {
+        let (experts, experts_intact) = experts.read(device)?;
+        let (weights, weights_intact) = weights.read(device)?;
+        let weights = weights.into_iter().map(f64::from).collect();
+        Ok(Self { experts, weights, guards_intact: experts_intact && weights_intact })
+    }
+
+    /// Compares the weights with the reference's. The experts are not compared: they must be equal.
+    pub(super) fn compare(&self, naive: &Self, reference: &Self) -> Comparison {
+        compare(&self.weights, &naive.weights, &reference.weights, Accuracy::F32)
+    }
+}
+
 impl RoutingProblem {
     /// `tokens` tokens with logits in `format`, `gap` more between them that are higher than any other.
     #[must_use]
@@ -96,11 +122,10 @@ impl RoutingProblem {
 
     fn solve(&self, power: impl Fn(f32, f32) -> f64) -> RoutingResult {
         let RouteExpertsShape { experts: count, chosen, renormalise } = self.shape;
-        let mut result = RoutingResult { experts: Vec::new(), weights: Vec::new(), guards_intact: true };
+        let mut result = RoutingResult::new();
         for (row, &position) in self.logits.chunks_exact(self.stride).zip(&self.positions) {
             if position < 0 {
-                result.experts.extend(std::iter::repeat_n(-1, chosen));
-                result.weights.extend(std::iter::repeat_n(0.0, chosen));
+                result.push_padding(chosen);
                 continue;
             }
             let row: Vec<f32> =
@@ -143,20 +168,13 @@ impl RoutingProblem {
                 weights: weights.view_mut(),
             },
         )?;
-        let (experts, experts_intact) = experts.read(device)?;
-        let (weights, weights_intact) = weights.read(device)?;
-        Ok(RoutingResult {
-            experts,
-            weights: weights.into_iter().map(f64::from).collect(),
-            guards_intact: experts_intact && weights_intact,
-        })
+        RoutingResult::read(device, &experts, &weights)
     }
 
     /// Compares a solution's weights with the reference. The experts are not compared: they must be equal.
     #[must_use]
     pub fn compare(&self, found: &RoutingResult) -> Comparison {
-        let (naive, reference) = (self.naive(), self.reference());
-        compare(&found.weights, &naive.weights, &reference.weights, Accuracy::F32)
+        found.compare(&self.naive(), &self.reference())
     }
 }
 
