@@ -26,11 +26,15 @@ DEVICE float finished_score(float product, float softcap) {
   return SOFTCAP ? softcap * LOG2_E * tanh_accurate(product) : product;
 }
 
-// Where a token's key and value start, relative to the pools.
-DEVICE i64 token_offset(const i32 *pages, i32 token, i64 page_stride, i64 token_stride) {
-  const i32 page = pages[token >> PAGE_SHIFT];
+// Where a token's key and value start, relative to the pools, if they are in that page.
+DEVICE i64 offset_in_page(i32 page, i32 token, i64 page_stride, i64 token_stride) {
   const i32 row = token & ((1 << PAGE_SHIFT) - 1);
   return (i64)page * page_stride + (i64)row * token_stride;
+}
+
+// The same, the page being looked up.
+DEVICE i64 token_offset(const i32 *pages, i32 token, i64 page_stride, i64 token_stride) {
+  return offset_in_page(pages[token >> PAGE_SHIFT], token, page_stride, token_stride);
 }
 
 // Where a chunk of a row lies in a tile of heads in shared memory, in elements.

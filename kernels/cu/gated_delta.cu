@@ -236,7 +236,9 @@ static_assert(sizeof(PrepareShared) == PREPARE_SHARED_BYTES, "the host allocates
 // The other arguments are those of gated_delta_decode, with a row per token.
 //
 // Grid (requests, chunks of the longest run, VALUE_HEADS).
-extern "C" __global__ void __launch_bounds__(PREPARE_THREADS)
+// Shared memory has room for two or three blocks. Without a word on their number, the compiler takes so few registers that
+// there would be more, and spills.
+extern "C" __global__ void __launch_bounds__(PREPARE_THREADS, 2)
 gated_delta_prepare(const bf16 *query, i64 query_stride, const bf16 *key, i64 key_stride, const bf16 *value,
                     i64 value_stride, const bf16 *a, i64 a_stride, const bf16 *b, i64 b_stride, const float *a_log,
                     const float *dt_bias, i32 slot_count, const i32 *slots, const i32 *starts, i32 tokens,

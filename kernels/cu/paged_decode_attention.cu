@@ -21,7 +21,17 @@ enum : int {
   TOKENS_PER_STEP = WARPS * TOKENS_PER_WARP,
   // Tokens a lane has in flight: their loads overlap, and one rescale of the accumulator serves them all.
   UNROLL = 2,
+  // Tokens between two look-ups, of which each warp has 32: one for every lane.
+  TOKENS_PER_LOOKUP = LANES_PER_TOKEN * TOKENS_PER_STEP,
 };
+static_assert(LANES_PER_TOKEN % UNROLL == 0, "a look-up is for whole steps");
+
+// Where an element of a head lies in a row of shared memory to which lanes write eight neighbours, four at a time: turned
+// so that the lanes of a pass meet different banks.
+DEVICE i32 turned(i32 d) {
+  const i32 chunk = d / 4;
+  return (chunk ^ chunk / 8) * 4 + d % 4;
+}
 
 // A softmax-weighted sum in progress: scores are in units of log2, `sum` and `value` are relative to 2^max.
 struct Running {
@@ -113,6 +123,7 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
                        const i32 *slots, const i32 *context, bf16 *output, float *lse, float *split_output,
                        float *split_lse, const float *sinks, i64 page_stride, i64 token_stride, i64 head_stride,
                        i32 table_width, i32 splits, float scale, float softcap) {
+  __shared__ __align__(16) bf16 shared_query[HEADS * HEAD_DIM];
   __shared__ float warp_max[WARPS][HEADS];
   __shared__ float warp_sum[WARPS][HEADS];
   __shared__ __align__(16) float warp_value[WARPS][HEADS][HEAD_DIM];
@@ -123,19 +134,39 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
   const i32 warp = threadIdx.x / 32;
   const i32 lane = threadIdx.x % 32;
   const i32 element = lane % LANES_PER_TOKEN * 8;
-  const i32 slot = slots[request];
-  const i32 length = slot < 0 ? 0 : context[request];
+  // What all lanes need is read by one.
+  i32 slot = -1, length = 0;
+  if (lane == 0) {
+    slot = slots[request];
+    length = slot < 0 ? 0 : context[request];
+  }
+  slot = __shfl_sync(FULL_WARP, slot, 0);
+  length = __shfl_sync(FULL_WARP, length, 0);
   const i32 end = min(length, (split + 1) * SPLIT_TOKENS);
   // Pages before the window may be another's by now: they are not looked up.
   const i32 begin = max(split * SPLIT_TOKENS, WINDOW ? length - WINDOW : 0);
 
+  const i32 *pages = block_table + (i64)max(slot, 0) * table_width;
+  // The page of the token for which this lane looks it up: the lanes of a warp are for those of its tokens that come
+  // next, step by step.
+  const auto look_up = [&](i32 first) {
+    const i32 token =
+        first + lane / TOKENS_PER_WARP * TOKENS_PER_STEP + warp * TOKENS_PER_WARP + lane % TOKENS_PER_WARP;
+    return token < end ? pages[token >> PAGE_SHIFT] : 0;
+  };
+  // Looked up a round ahead: keys and values do not wait for it.
+  i32 page_of_lane = 0, next_page_of_lane = look_up(begin);
+
   const i64 first_row = request * QUERY_HEADS + first_head;
+  for (i32 i = threadIdx.x; i < HEADS * LANES_PER_TOKEN; i += THREADS)
+    ((uint4 *)shared_query)[i] = ((const uint4 *)(query + first_row * HEAD_DIM))[i];
+  __syncthreads();
   const float factor = score_factor(scale, softcap);
   float scaled_query[HEADS][8];
   Running running;
 #pragma unroll
   for (int h = 0; h < HEADS; h++) {
-    unpack8(scaled_query[h], *(const uint4 *)(query + (first_row + h) * HEAD_DIM + element));
+    unpack8(scaled_query[h], *(const uint4 *)(shared_query + h * HEAD_DIM + element));
     running.max[h] = -infinity();
     running.sum[h] = 0.0f;
 #pragma unroll
@@ -146,20 +177,25 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
   }
 
   const i64 head_offset = (i64)(first_head / GROUP) * head_stride + element;
-  const i32 *pages = block_table + (i64)max(slot, 0) * table_width;
-  const i32 lane_token = warp * TOKENS_PER_WARP + lane / LANES_PER_TOKEN;
+  const i32 token_of_warp = lane / LANES_PER_TOKEN;
   for (i32 step = begin; step < end; step += TOKENS_PER_STEP * UNROLL) {
+    const i32 round = (u32)(step - begin) / TOKENS_PER_STEP % LANES_PER_TOKEN;
+    if (round == 0) {
+      page_of_lane = next_page_of_lane;
+      next_page_of_lane = look_up(step + TOKENS_PER_LOOKUP);
+    }
     uint4 key[UNROLL], value[UNROLL];
     bool visible[UNROLL];
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) {
-      const i32 token = step + u * TOKENS_PER_STEP + lane_token;
+      const i32 token = step + u * TOKENS_PER_STEP + warp * TOKENS_PER_WARP + token_of_warp;
+      const i32 page = __shfl_sync(FULL_WARP, page_of_lane, (round + u) * TOKENS_PER_WARP + token_of_warp);
       visible[u] = token < end;
       key[u] = make_uint4(0, 0, 0, 0);
       value[u] = make_uint4(0, 0, 0, 0);
       // Rows past the context may hold anything, NaN included: they are not read, so zero times NaN cannot arise.
       if (visible[u]) {
-        const i64 offset = token_offset(pages, token, page_stride, token_stride) + head_offset;
+        const i64 offset = offset_in_page(page, token, page_stride, token_stride) + head_offset;
         key[u] = *(const uint4 *)(keys + offset);
         value[u] = *(const uint4 *)(values + offset);
       }
@@ -172,9 +208,9 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
   for (int h = 0; h < HEADS; h++) {
     if (lane < LANES_PER_TOKEN) {
       const float(&value)[8] = running.value[h];
-      float4 *to = (float4 *)&warp_value[warp][h][element];
-      to[0] = make_float4(value[0], value[1], value[2], value[3]);
-      to[1] = make_float4(value[4], value[5], value[6], value[7]);
+      float *to = warp_value[warp][h];
+      *(float4 *)&to[turned(element)] = make_float4(value[0], value[1], value[2], value[3]);
+      *(float4 *)&to[turned(element + 4)] = make_float4(value[4], value[5], value[6], value[7]);
     }
     if (lane == 0) {
       warp_max[warp][h] = running.max[h];
@@ -195,7 +231,7 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
     for (int w = 0; w < WARPS; w++) {
       const float weight = exp2_approx(warp_max[w][h] - reference);
       sum = fmaf(weight, warp_sum[w][h], sum);
-      value = fmaf(weight, warp_value[w][h][d], value);
+      value = fmaf(weight, warp_value[w][h][turned(d)], value);
     }
     const bool empty = max == -infinity();
     // A sink counts once: where splits are merged, it is for the merge to add.

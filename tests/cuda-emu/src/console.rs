@@ -1,5 +1,7 @@
 //! What tests set and read beside the driver's interface.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 
 use ptx_emu::{Options, Schedule, Stats};
@@ -27,6 +29,8 @@ pub(crate) struct Console {
     pub(crate) nanoseconds: u64,
     /// What the last kernel that succeeded did.
     pub(crate) stats: Option<Stats>,
+    /// What all launches of each kernel did, by its name.
+    pub(crate) kernels: BTreeMap<String, Stats>,
     /// In which order deferred work is done. Without one, work is done when it is submitted.
     pub(crate) order: Option<Order>,
     /// There is no memory for graphs that can be launched.
@@ -45,6 +49,7 @@ impl Console {
             timed: false,
             nanoseconds: 0,
             stats: None,
+            kernels: BTreeMap::new(),
             order: None,
             refuses_graphs: false,
         }
@@ -57,6 +62,25 @@ impl Console {
         let budget = self.budget.unwrap_or(checks.budget);
         let block_races = checks.block_races && !self.block_races_allowed;
         Options { schedule, budget, block_races, ..checks }
+    }
+
+    /// Counts what a launch of a kernel did.
+    pub(crate) fn count(&mut self, kernel: &str, stats: Stats) {
+        self.stats = Some(stats);
+        *self.kernels.entry(kernel.to_owned()).or_default() += stats;
+    }
+
+    /// What each kernel did, a line each: its name and its counters.
+    pub(crate) fn account_of_kernels(&self) -> String {
+        let mut lines = String::new();
+        for (name, stats) in &self.kernels {
+            lines.push_str(name);
+            for counter in stats.counters() {
+                let _ = write!(lines, " {counter}");
+            }
+            lines.push('\n');
+        }
+        lines
     }
 
     /// Runs a kernel, timed if that is wanted.

@@ -106,7 +106,7 @@ impl Context {
         };
         let launch = || ptx_emu::launch(module, &function.name, config, parameters, memory, &options);
         match console.time(launch) {
-            Ok(stats) => console.stats = Some(stats),
+            Ok(stats) => console.count(&function.name, stats),
             Err(error) => {
                 console.report(error.to_string());
                 // As on a GPU, the launch itself has succeeded; the calls after it fail.

@@ -7,16 +7,17 @@ use std::time::Instant;
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::model::{DecodeKernel, cuda};
-use kernel_tests::machine_code::{TABLED, TARGETS, differences, measure, table, table_path};
+use kernel_tests::conflicts::BankConflicts;
+use kernel_tests::machine_code::{TARGETS, add_conflicts, differences, in_parallel, measure, table, table_path};
 use kernel_tests::programs::programs;
-use kernel_tests::{compiler, device, kernel_cache};
-use kernels::cuda::{KernelCache, Prebuilt, Target};
+use kernel_tests::{Emulator, compiler, device, kernel_cache};
+use kernels::cuda::{CudaError, KernelCache, Prebuilt, Program, Target};
 
-const USAGE: &str = "cargo xtask kernels [--target NAME]... [--bless | --check | --time | --prebuilt FOLDER --model FOLDER]\n\n\
-    Prints registers, memory and instructions of all kernels, for all targets unless some are named.\n\
-    --bless        commits the figures for sm_80 and sm_90: writes them to tests/kernels/machine_code\n\
+const USAGE: &str = "cargo xtask kernels [--target NAME]... [--bless | --check | --time [--model FOLDER] | --prebuilt FOLDER --model FOLDER]\n\n\
+    Prints registers, memory, instructions and bank conflicts of all kernels, for all targets unless some are named.\n\
+    --bless        commits the figures: writes them to tests/kernels/machine_code\n\
     --check        fails where they differ from those committed\n\
-    --time         times compilation from nothing, and reading what was compiled before\n\
+    --time         times compilation from nothing, and reading what was compiled before: of all kernels, or of a model's\n\
     --prebuilt     adds the kernels of a model, of which config.json is enough, to a folder for --prebuilt-kernels;\n\
     --page-size    of the engine that will use them, 16 unless given, and\n\
     --split-tokens its --decode-split-tokens, 256 unless given";
@@ -28,22 +29,34 @@ enum Act {
     Show,
     Bless,
     Check,
-    Time,
-    Prebuild { folder: PathBuf, model: PathBuf, page_size: usize, split_tokens: usize },
+    Time(Option<Model>),
+    Prebuild(PathBuf, Model),
+}
+
+/// A model, of which `config.json` is enough, and what else decides its kernels.
+struct Model {
+    folder: PathBuf,
+    page_size: usize,
+    split_tokens: usize,
 }
 
 fn main() -> Outcome {
     let (act, targets) = parse()?;
-    if let Act::Prebuild { folder, model, page_size, split_tokens } = &act {
-        return prebuild(folder, model, (*page_size, *split_tokens), &targets);
+    match act {
+        Act::Time(model) => {
+            let programs = model.map_or_else(|| Ok(programs()), |model| model.programs())?;
+            return targets.into_iter().try_for_each(|target| time(&programs, target));
+        }
+        Act::Prebuild(folder, model) => return prebuild(&folder, &model, &targets),
+        Act::Show | Act::Bless | Act::Check => {}
     }
+    let conflicts = BankConflicts::count(&device(), &Emulator::open());
     for target in targets {
-        let name = target.to_string();
+        let (name, found) = (target.to_string(), figures(target, &conflicts)?);
         match act {
-            Act::Bless => bless(&name, target)?,
-            Act::Check => check(&name, target)?,
-            Act::Time => time(&name, target)?,
-            _ => println!("{name}\n{}", figures(target)?.replace('\t', "  ")),
+            Act::Bless => bless(&name, &found)?,
+            Act::Check => check(&name, &found)?,
+            _ => println!("{name}\n{}", found.replace('\t', "  ")),
         }
     }
     Ok(())
@@ -61,7 +74,7 @@ fn parse() -> Outcome<(Act, Vec<Target>)> {
             "--target" => targets.push(value()?.parse()?),
             "--bless" => act = Act::Bless,
             "--check" => act = Act::Check,
-            "--time" => act = Act::Time,
+            "--time" => act = Act::Time(None),
             "--prebuilt" => folder = Some(value()?.into()),
             "--model" => model = Some(value()?.into()),
             "--page-size" => page_size = value()?.parse()?,
@@ -69,37 +82,38 @@ fn parse() -> Outcome<(Act, Vec<Target>)> {
             other => return Err(format!("unknown argument `{other}`\nusage: {USAGE}").into()),
         }
     }
-    match (folder, model) {
-        (None, None) => {}
-        (Some(folder), Some(model)) => act = Act::Prebuild { folder, model, page_size, split_tokens },
-        _ => return Err(format!("--prebuilt and --model belong together\nusage: {USAGE}").into()),
-    }
+    let model = model.map(|folder| Model { folder, page_size, split_tokens });
+    let act = match (act, folder, model) {
+        (Act::Time(_), None, model) => Act::Time(model),
+        (_, Some(folder), Some(model)) => Act::Prebuild(folder, model),
+        (act, None, None) => act,
+        _ => return Err(format!("--model belongs to --prebuilt or --time\nusage: {USAGE}").into()),
+    };
     if targets.is_empty() {
-        let names = if matches!(act, Act::Bless | Act::Check) { &TABLED[..] } else { &TARGETS };
-        targets = names.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+        targets = TARGETS.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     }
     Ok((act, targets))
 }
 
-fn figures(target: Target) -> Outcome<String> {
-    Ok(table(&measure(target, true, &kernel_cache())?))
+fn figures(target: Target, conflicts: &BankConflicts) -> Outcome<String> {
+    let mut kernels = measure(&programs(), target, true, &kernel_cache())?;
+    add_conflicts(&mut kernels, conflicts);
+    Ok(table(&kernels))
 }
 
-fn bless(name: &str, target: Target) -> Outcome {
+fn bless(name: &str, found: &str) -> Outcome {
     let path = table_path(name);
     fs::create_dir_all(path.parent().ok_or("a file is in a folder")?)?;
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    let found = figures(target)?;
-    for difference in differences(&committed, &found) {
+    for difference in differences(&committed, found) {
         println!("{name}: {difference}");
     }
     Ok(fs::write(path, found)?)
 }
 
-fn check(name: &str, target: Target) -> Outcome {
+fn check(name: &str, found: &str) -> Outcome {
     let committed = fs::read_to_string(table_path(name)).unwrap_or_default();
-    let found = figures(target)?;
-    let differences = differences(&committed, &found);
+    let differences = differences(&committed, found);
     if differences.is_empty() {
         println!("{name}: {} kernels, as committed", found.lines().count() - 1);
         return Ok(());
@@ -107,31 +121,38 @@ fn check(name: &str, target: Target) -> Outcome {
     Err(format!("{name}:\n  {}\nif that is meant, run `cargo xtask kernels --bless`", differences.join("\n  ")).into())
 }
 
-fn time(name: &str, target: Target) -> Outcome {
+fn time(programs: &[Program], target: Target) -> Outcome {
     let folder = tempfile::tempdir()?;
-    let programs = programs();
     for what in ["compiled from nothing", "read from the cache"] {
         let start = Instant::now();
         let (compiler, cache) = (compiler(), KernelCache::new(folder.path().to_owned(), u64::MAX));
         let found = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        for program in &programs {
-            cache.compile(&compiler, program, target)?;
-        }
+        let compiled = in_parallel(programs, |program| cache.compile(&compiler, program, target).map(drop));
+        compiled.into_iter().collect::<Result<(), CudaError>>()?;
         let took = start.elapsed().as_secs_f64();
-        println!("{name}: {} programs {what} in {took:.3} s, after {found:.3} s to find the compiler", programs.len());
+        println!(
+            "{target}: {} programs {what} in {took:.3} s, after {found:.3} s to find the compiler",
+            programs.len()
+        );
     }
     Ok(())
 }
 
-/// Compiles what the engine loads for a model, which the emulated device tells.
-fn prebuild(folder: &Path, model: &Path, (page_size, tokens): (usize, usize), targets: &[Target]) -> Outcome {
-    let checkpoint = Checkpoint::open(model, LoadFormat::Dummy)?;
-    let device = device();
-    for decode in [DecodeKernel::Paged, DecodeKernel::SplitKv { tokens }] {
-        cuda::compile_kernels(&device, checkpoint.config(), page_size, decode)?;
+impl Model {
+    /// What the engine loads for it, which the emulated device tells.
+    fn programs(&self) -> Outcome<Vec<Program>> {
+        let checkpoint = Checkpoint::open(&self.folder, LoadFormat::Dummy)?;
+        let device = device();
+        for decode in [DecodeKernel::Paged, DecodeKernel::SplitKv { tokens: self.split_tokens }] {
+            cuda::compile_kernels(&device, checkpoint.config(), self.page_size, decode)?;
+        }
+        Ok(device.loaded_programs())
     }
-    let programs = device.loaded_programs();
+}
+
+fn prebuild(folder: &Path, model: &Model, targets: &[Target]) -> Outcome {
+    let programs = model.programs()?;
     Prebuilt::new(folder.to_owned()).build(&compiler(), &programs, targets)?;
     println!("{} kernels for {} targets are in {}", programs.len(), targets.len(), folder.display());
     Ok(())

@@ -1,5 +1,7 @@
 //! Asking the emulator what it found.
 
+use std::collections::BTreeMap;
+
 use libloading::os::unix::{Library, RTLD_LAZY};
 
 use crate::emulator_path;
@@ -27,13 +29,50 @@ impl Emulator {
     /// If the library is another one.
     #[must_use]
     pub fn report(&self) -> String {
-        type Report = unsafe extern "C" fn(*mut u8, usize) -> usize;
+        self.text("cuda_emu_last_report")
+    }
+
+    /// What each kernel has done since [`forget_kernels`](Self::forget_kernels), by its name.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    #[must_use]
+    pub fn kernels(&self) -> BTreeMap<String, Counters> {
+        let text = self.text("cuda_emu_kernels");
+        let kernel = |line: &str| {
+            let mut words = line.split(' ');
+            let name = words.next()?.to_owned();
+            let counters: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+            Some((name, Counters::from(<[u64; Counters::COUNT]>::try_from(counters).ok()?)))
+        };
+        text.lines()
+            .map(|line| kernel(line).unwrap_or_else(|| panic!("the emulator counts otherwise: {line}")))
+            .collect()
+    }
+
+    /// Forgets what each kernel has done.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn forget_kernels(&self) {
+        type Forget = extern "C" fn();
         // SAFETY: that is the function's type.
-        let report = unsafe { self.0.get::<Report>("cuda_emu_last_report") };
-        let report = report.expect("the emulator tells its report");
-        let mut bytes = vec![0; 8192];
+        let forget = unsafe { self.0.get::<Forget>("cuda_emu_forget_kernels") };
+        forget.expect("the emulator forgets")();
+    }
+
+    /// What one of the emulator's functions that give a text has to say; all callers are above.
+    fn text(&self, function: &str) -> String {
+        type Text = unsafe extern "C" fn(*mut u8, usize) -> usize;
+        // SAFETY: every caller names a function of that type.
+        let text = unsafe { self.0.get::<Text>(function) };
+        let text = text.unwrap_or_else(|error| panic!("{function}: {error}"));
+        // SAFETY: a null buffer is not written.
+        let mut bytes = vec![0; unsafe { text(std::ptr::null_mut(), 0) }];
         // SAFETY: the buffer is as long as is said.
-        let length = unsafe { report(bytes.as_mut_ptr(), bytes.len()) };
+        let length = unsafe { text(bytes.as_mut_ptr(), bytes.len()) };
         bytes.truncate(length);
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -150,32 +189,11 @@ impl Emulator {
         type Copy = unsafe extern "C" fn(*mut u64, usize) -> usize;
         // SAFETY: that is the function's type.
         let copy = unsafe { self.0.get::<Copy>("cuda_emu_counters") }.expect("the emulator counts");
-        let mut values = [0; 9];
+        let mut values = [0; Counters::COUNT];
         // SAFETY: the buffer is as long as is said.
         let count = unsafe { copy(values.as_mut_ptr(), values.len()) };
         assert_eq!(count, values.len(), "the emulator has other counters");
-        let [
-            warp_instructions,
-            lane_instructions,
-            divergent_branches,
-            global_load_bytes,
-            global_store_bytes,
-            shared_accesses,
-            bank_conflict_passes,
-            matrix_instructions,
-            barriers,
-        ] = values;
-        Counters {
-            warp_instructions,
-            lane_instructions,
-            divergent_branches,
-            global_load_bytes,
-            global_store_bytes,
-            shared_accesses,
-            bank_conflict_passes,
-            matrix_instructions,
-            barriers,
-        }
+        Counters::from(values)
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -214,4 +232,37 @@ pub struct Counters {
     pub matrix_instructions: u64,
     /// Block barriers passed by warps.
     pub barriers: u64,
+}
+
+impl Counters {
+    /// How many there are.
+    const COUNT: usize = 9;
+}
+
+impl From<[u64; Counters::COUNT]> for Counters {
+    /// In the order in which the emulator has them, which is that of the fields.
+    fn from(values: [u64; Self::COUNT]) -> Self {
+        let [
+            warp_instructions,
+            lane_instructions,
+            divergent_branches,
+            global_load_bytes,
+            global_store_bytes,
+            shared_accesses,
+            bank_conflict_passes,
+            matrix_instructions,
+            barriers,
+        ] = values;
+        Self {
+            warp_instructions,
+            lane_instructions,
+            divergent_branches,
+            global_load_bytes,
+            global_store_bytes,
+            shared_accesses,
+            bank_conflict_passes,
+            matrix_instructions,
+            barriers,
+        }
+    }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use kernels::cuda::{Compiler, CudaDevice, CudaOptions, KernelCache};
 
 pub mod cases;
+pub mod conflicts;
+pub mod disassembly;
 mod emulator;
 pub mod machine_code;
 pub mod mutants;

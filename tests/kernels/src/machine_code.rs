@@ -2,30 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
 use kernels::cuda::{CudaError, KernelCache, Program, Target};
 
-use crate::programs::programs;
-use crate::{compiler, compiler_folder};
+use crate::compiler;
+use crate::conflicts::BankConflicts;
+use crate::disassembly::{self, Counts, MNEMONICS};
 
-/// The targets that kernels are compiled for.
+/// The targets that kernels are compiled for, and whose figures are committed.
 pub const TARGETS: [&str; 5] = ["sm_80", "sm_89", "sm_90", "sm_90a", "sm_100"];
-
-/// Those whose figures are committed.
-pub const TABLED: [&str; 2] = ["sm_80", "sm_90"];
-
-/// Instructions that are counted, and what they are: products by tensor cores of floats and of whole numbers, loads of
-/// their operands from shared memory, and copies from global to shared memory that nobody waits for.
-const MNEMONICS: [&str; 4] = ["HMMA", "IMMA", "LDSM", "LDGSTS"];
 
 /// One kernel's machine code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineCode {
+    /// The file that it comes from.
+    pub source: &'static str,
     /// Its name and what it was compiled with.
     pub name: String,
     /// Registers of a thread.
@@ -37,59 +31,83 @@ pub struct MachineCode {
     /// Shared memory of a block that is not chosen at launch.
     pub shared_bytes: usize,
     /// How often each of the counted instructions is there, if they were counted.
-    pub instructions: Option<[usize; MNEMONICS.len()]>,
+    pub instructions: Option<Counts>,
+    /// Passes over shared memory that bank conflicts cost the emulator, if they were counted; no matter of the target.
+    pub conflicts: Option<u64>,
 }
 
-/// Where the figures of a target are committed, if they are.
+/// Where the figures of a target are committed.
 #[must_use]
 pub fn table_path(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("machine_code/{target}.tsv"))
 }
 
-/// The machine code of all kernels for a target, in the order of the programs. Disassembly, without which instructions
-/// are not counted, takes longer than compilation.
+/// The machine code of programs for a target, in their order, with its instructions counted if that is wanted.
 ///
 /// # Panics
 ///
 /// If the tools are missing, or what they say is not what this reads.
-pub fn measure(target: Target, disassembled: bool, cache: &KernelCache) -> Result<Vec<MachineCode>, CudaError> {
+pub fn measure(
+    programs: &[Program],
+    target: Target,
+    counted: bool,
+    cache: &KernelCache,
+) -> Result<Vec<MachineCode>, CudaError> {
     let compiler = compiler();
-    let programs = programs();
-    // The compiler works on one program at a time, and several threads may ask it.
-    let next = Mutex::new(programs.iter().enumerate());
-    let found = Mutex::new(BTreeMap::new());
-    let work = || -> Result<(), CudaError> {
+    let compiled = in_parallel(programs, |program| cache.compile(&compiler, program, target));
+    let compiled: Vec<_> = compiled.into_iter().collect::<Result<_, _>>()?;
+    let codes: Vec<_> = compiled.iter().map(|compiled| &*compiled.code).collect();
+    let counts = counted.then(|| disassembly::count(target, &codes));
+    let kernels = programs.iter().zip(&compiled).enumerate().flat_map(|(index, (program, compiled))| {
+        let counts = counts.as_ref().map(|counts| &counts[index]);
+        read(program, &compiled.log, counts)
+    });
+    Ok(kernels.collect())
+}
+
+/// What a function makes of each item, on all processors.
+///
+/// # Panics
+///
+/// If the function does.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = Mutex::new(items.iter().enumerate());
+    let done = Mutex::new(BTreeMap::new());
+    let worker = || {
         loop {
-            let Some((index, program)) = next.lock().expect("no thread panics here").next() else { return Ok(()) };
-            let compiled = cache.compile(&compiler, program, target)?;
-            let disassembly = disassembled.then(|| disassemble(&compiled.code));
-            let kernels = read(program, &compiled.log, disassembly.as_deref());
-            found.lock().expect("no thread panics here").insert(index, kernels);
+            let Some((index, item)) = next.lock().expect("nothing panics here").next() else { return };
+            let result = work(item);
+            done.lock().expect("nothing panics here").insert(index, result);
         }
     };
     thread::scope(|scope| {
-        let others: Vec<_> =
-            (1..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(work)).collect();
-        let own = work();
-        others.into_iter().map(|other| other.join().expect("the thread ends")).fold(own, Result::and)
-    })?;
-    Ok(found.into_inner().expect("no thread panicked").into_values().flatten().collect())
+        for _ in 1..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    done.into_inner().expect("nothing panicked").into_values().collect()
 }
 
-fn disassemble(code: &[u8]) -> String {
-    let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    fs::write(file.path(), code).expect("a temporary file can be written");
-    let disassembler = compiler_folder().join("nvdisasm");
-    let output = Command::new(&disassembler).arg("-c").arg(file.path()).output();
-    let output =
-        output.unwrap_or_else(|error| panic!("{}: {error}: run `cargo xtask cuda-tools`", disassembler.display()));
-    assert!(output.status.success(), "nvdisasm: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+/// Adds to kernels what the emulator counted.
+///
+/// # Panics
+///
+/// If it did not run one of them.
+pub fn add_conflicts(kernels: &mut [MachineCode], counted: &BankConflicts) {
+    let mut missing = BTreeSet::new();
+    for kernel in kernels {
+        let function = kernel.name.split(' ').next().unwrap_or_default();
+        kernel.conflicts = counted.of(kernel.source, function);
+        if kernel.conflicts.is_none() {
+            missing.insert(function);
+        }
+    }
+    assert!(missing.is_empty(), "no problem in tests/kernels/src/subjects runs these: {missing:?}");
 }
 
-/// The kernels of a program, from the assembler's messages and the disassembly.
-fn read(program: &Program, log: &str, disassembly: Option<&str>) -> Vec<MachineCode> {
-    let instructions = disassembly.map(count);
+/// The kernels of a program, from the assembler's messages and, by their names, the counts of their instructions.
+fn read(program: &Program, log: &str, counts: Option<&BTreeMap<&str, Counts>>) -> Vec<MachineCode> {
     let mut kernels = Vec::new();
     let mut name = "";
     let (mut stack_bytes, mut spill_bytes) = (0, 0);
@@ -100,15 +118,17 @@ fn read(program: &Program, log: &str, disassembly: Option<&str>) -> Vec<MachineC
             stack_bytes = before(line, " bytes stack frame");
             spill_bytes = before(line, " bytes spill stores") + before(line, " bytes spill loads");
         } else if line.contains("Used ") {
-            let counts = instructions.as_ref().map(|instructions| instructions.get(name));
+            let counts = counts.map(|counts| counts.get(name));
             let missing = || panic!("{name} is not in its disassembly");
             kernels.push(MachineCode {
+                source: program.source.name,
                 name: format!("{name}{}", program.to_string().trim_start_matches(program.source.name)),
                 registers: before(line, " registers"),
                 stack_bytes,
                 spill_bytes,
                 shared_bytes: before(line, " bytes smem"),
                 instructions: counts.map(|counts| *counts.unwrap_or_else(missing)),
+                conflicts: None,
             });
         }
     }
@@ -123,45 +143,23 @@ fn before(line: &str, words: &str) -> usize {
     number.parse().unwrap_or_else(|_| panic!("no number before `{words}` in: {line}"))
 }
 
-/// The counted instructions of each kernel of a disassembly.
-fn count(disassembly: &str) -> BTreeMap<&str, [usize; MNEMONICS.len()]> {
-    let mut counts: BTreeMap<&str, [usize; MNEMONICS.len()]> = BTreeMap::new();
-    let mut kernel = None;
-    for line in disassembly.lines() {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix(".section\t.text.").or_else(|| line.strip_prefix(".section .text.")) {
-            kernel = name.split(',').next();
-            counts.entry(kernel.unwrap_or_default()).or_default();
-        } else if let (Some(kernel), Some((_, code))) =
-            (kernel, line.strip_prefix("/*").and_then(|rest| rest.split_once("*/")))
-        {
-            // A condition, `@!P0`, may stand before the instruction.
-            let words = code.split_whitespace().filter(|word| !word.starts_with('@'));
-            let mnemonic = words.map(|word| word.split('.').next().unwrap_or_default()).next();
-            if let Some(index) = MNEMONICS.iter().position(|counted| Some(*counted) == mnemonic) {
-                counts.entry(kernel).or_default()[index] += 1;
-            }
-        }
-    }
-    counts
-}
-
 const COLUMNS: [&str; 4] = ["registers", "stack", "spills", "shared"];
 
 impl MachineCode {
-    fn figures(&self) -> Vec<usize> {
-        [self.registers, self.stack_bytes, self.spill_bytes, self.shared_bytes]
-            .into_iter()
-            .chain(self.instructions.into_iter().flatten())
-            .collect()
+    /// What a table has in the columns of [`COLUMNS`], of [`MNEMONICS`] and of conflicts, as far as it was counted.
+    fn figures(&self) -> impl Iterator<Item = u64> {
+        let always = [self.registers, self.stack_bytes, self.spill_bytes, self.shared_bytes];
+        let counted = always.into_iter().chain(self.instructions.into_iter().flatten()).map(|figure| figure as u64);
+        counted.chain(self.conflicts)
     }
 }
 
-/// The figures as they are committed: a kernel a line. Where instructions were not counted, there are no columns of them.
+/// The figures as they are committed: a kernel a line. What was not counted for all of them has no column.
 #[must_use]
 pub fn table(kernels: &[MachineCode]) -> String {
-    let counted = if kernels.iter().all(|kernel| kernel.instructions.is_some()) { &MNEMONICS[..] } else { &[] };
-    let columns: Vec<_> = COLUMNS.iter().chain(counted).copied().collect();
+    let instructions = if kernels.iter().all(|kernel| kernel.instructions.is_some()) { &MNEMONICS[..] } else { &[] };
+    let conflicts = kernels.iter().all(|kernel| kernel.conflicts.is_some()).then_some("conflicts");
+    let columns: Vec<_> = COLUMNS.iter().chain(instructions).copied().chain(conflicts).collect();
     let mut text = columns.join("\t") + "\tkernel\n";
     for kernel in kernels {
         for figure in kernel.figures() {
@@ -170,6 +168,24 @@ pub fn table(kernels: &[MachineCode]) -> String {
         let _ = writeln!(text, "{}", kernel.name);
     }
     text
+}
+
+/// The lines of a table for those kernels that another has as well.
+#[must_use]
+pub fn lines_of(table: &str, other: &str) -> String {
+    let names = rows(other);
+    let mut lines = table.lines();
+    let head = lines.next().unwrap_or_default();
+    let of_others = lines.filter(|line| line.rsplit('\t').next().is_some_and(|name| names.contains_key(name)));
+    std::iter::once(head).chain(of_others).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The kernels of a table that have spilled registers or anything else on the stack.
+#[must_use]
+pub fn using_the_stack(table: &str) -> Vec<&str> {
+    let figure = |row: &BTreeMap<&str, &str>, column| row.get(column).is_none_or(|figure| *figure != "0");
+    let found = rows(table).into_iter().filter(|(_, row)| figure(row, "stack") || figure(row, "spills"));
+    found.map(|(name, _)| name).collect()
 }
 
 /// What differs between two tables, in words, as far as the second has columns; nothing if they are the same.
@@ -213,30 +229,37 @@ fn rows(table: &str) -> BTreeMap<&str, BTreeMap<&str, &str>> {
 mod tests {
     use super::*;
 
-    /// As the tools write it, by hand.
+    /// As the assembler writes it, by hand.
     #[test]
-    fn figures_are_read_from_messages_and_disassembly() {
+    fn figures_are_read_from_messages() {
         let log = "ptxas info    : 0 bytes gmem\n\
                    ptxas info    : Compiling entry function 'one' for 'sm_80'\n\
                    ptxas info    : Function properties for one\n\
                    \x20   8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n\
                    ptxas info    : Used 72 registers, used 1 barriers, 8 bytes cumulative stack size, 20480 bytes smem, 400 bytes cmem[0]\n";
-        let code = "\t.section\t.text.one,\"ax\",@progbits\n.text.one:\n\
-                    \x20       /*0000*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;\n\
-                    \x20       /*0010*/              @!P0 LDGSTS.E.BYPASS.128 [R5], [R2.64] ;\n\
-                    \x20       /*0020*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;\n\
-                    \x20       /*0030*/                   LDS R5, [HMMA] ;\n";
+        let counts = BTreeMap::from([("one", [2, 0, 0, 1])]);
         let source = kernels::cuda::KernelSource { name: "one.cu", text: "".into() };
-        let found = read(&Program { source, defines: vec![("A", 1), ("B", 2)] }, log, Some(code));
+        let found = read(&Program { source, defines: vec![("A", 1), ("B", 2)] }, log, Some(&counts));
         let expected = MachineCode {
+            source: "one.cu",
             name: "one A=1 B=2".to_owned(),
             registers: 72,
             stack_bytes: 8,
             spill_bytes: 16,
             shared_bytes: 20480,
             instructions: Some([2, 0, 0, 1]),
+            conflicts: None,
         };
         assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn tables_are_cut_to_each_other_and_show_what_spills() {
+        let whole = "registers\tstack\tspills\tkernel\n40\t0\t0\ta X=1\n41\t8\t0\tb\n41\t0\t4\tc\n";
+        let other = "registers\tkernel\n41\tb\n41\td\n";
+        assert_eq!(lines_of(whole, other), "registers\tstack\tspills\tkernel\n41\t8\t0\tb\n");
+        assert_eq!(using_the_stack(whole), ["b", "c"]);
+        assert_eq!(using_the_stack(other), ["b", "d"], "what is not said is not taken for none");
     }
 
     #[test]

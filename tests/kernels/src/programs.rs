@@ -1,5 +1,7 @@
 //! The kernels in the shapes whose machine code is looked at: those that models have, and those that need most registers.
 
+use std::collections::BTreeMap;
+
 use crate::product_cases::{DENSE_TILES, FORMATS, tiles_of_weights_in_bf16};
 use kernels::cuda::{
     AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, CopyPages, DecodeAttention,
@@ -74,6 +76,16 @@ pub fn programs() -> Vec<Program> {
     let dense = tiles_of_weights_in_bf16().map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
     let attention = attention.into_iter().chain(prefill).chain(mla).chain(merges);
     attention.chain(products).chain(dense).chain(operations()).collect()
+}
+
+/// One program of each source: of those that it has, the one of that number, counted round.
+#[must_use]
+pub fn one_of_each_source(number: usize) -> Vec<Program> {
+    let mut of_source: BTreeMap<&str, Vec<Program>> = BTreeMap::new();
+    for program in programs() {
+        of_source.entry(program.source.name).or_default().push(program);
+    }
+    of_source.into_values().map(|mut programs| programs.swap_remove(number % programs.len())).collect()
 }
 
 /// The operations beside attention and matrix products, in the widths that need most registers.

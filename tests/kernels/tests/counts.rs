@@ -33,15 +33,17 @@ fn no_access_of_prefill_to_shared_memory_waits_for_a_bank() {
     }
 }
 
-/// What the kernel of tensor cores is for: it reads little beside every visible key and value once, and no access to
-/// shared memory waits for a bank.
+/// What decode attention is for: it reads little beside every visible key and value once, with tensor cores and without, and
+/// no access to shared memory waits for a bank.
 #[test]
-fn decode_by_tensor_cores_reads_keys_and_values_once_and_no_bank_twice() {
+fn decode_reads_keys_and_values_once_and_no_bank_twice() {
     const CONTEXTS: [usize; 3] = [700, 64, 333];
     let _alone = alone();
     let device = device();
     let emulator = Emulator::open();
-    for (head_dim, query_heads) in [(64, 8), (80, 8), (128, 8), (128, 32), (256, 8)] {
+    let plain = [(32, 2), (32, 6), (64, 4), (128, 6), (256, 2)];
+    let tensor = [(64, 8), (80, 8), (128, 8), (128, 32), (256, 8)];
+    for (head_dim, query_heads) in plain.into_iter().chain(tensor) {
         let shape = DecodeAttentionShape { head_dim, query_heads, kv_heads: 2, page_size: 16, split_tokens: 1024 };
         for window in [None, Some(400)] {
             let rules = AttentionRules { window, ..AttentionRules::default() };
@@ -75,30 +77,22 @@ fn a_product_reads_its_weights_once() {
     }
 }
 
-/// The problems of `docs/roofline.md`, smaller: what must be read is read once, within 5 % where tensor cores are used, and
-/// no access to shared memory in a loop waits for a bank.
+/// The problems of `docs/roofline.md`, smaller: what must be read is read once, within 5 %, and no access to shared memory
+/// waits for a bank.
 #[test]
 fn decode_and_the_grouped_product_read_little_more_than_they_must() {
     let _alone = alone();
     let device = device();
     let emulator = Emulator::open();
-    // Without tensor cores, shared memory is used once per block, at the end, whatever the context.
-    let plain = [512, 1024].map(|context| roofline::decode(&device, &emulator, 16, context));
-    assert_eq!(plain[0].counters.shared_accesses, plain[1].counters.shared_accesses);
-    let others = [
+    let counts = [
+        roofline::decode(&device, &emulator, 16, 1024),
         roofline::decode(&device, &emulator, 32, 1024),
         roofline::product(&device, &emulator, 16, 512, 512),
         roofline::product(&device, &emulator, 64, 256, 1024),
     ];
-    for count in &others {
+    for count in &counts {
         assert_eq!(count.counters.bank_conflict_passes, 0, "{count:?}");
-    }
-    for count in &others {
         assert!((0.0..=0.05).contains(&count.excess()), "{count:?}");
-    }
-    // Every lane looks up the page of its token, an eighth of what it reads then; a GPU reads a word once for a warp.
-    for count in &plain {
-        assert!((0.0..=0.15).contains(&count.excess()), "{count:?}");
     }
 }
 

@@ -4,44 +4,65 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use kernel_tests::machine_code::{TARGETS, differences, measure, table, table_path};
-use kernel_tests::programs::programs;
-use kernel_tests::{compiler, kernel_cache};
+use kernel_tests::conflicts::BankConflicts;
+use kernel_tests::machine_code::{
+    TARGETS, add_conflicts, differences, lines_of, measure, table, table_path, using_the_stack,
+};
+use kernel_tests::programs::{one_of_each_source, programs};
+use kernel_tests::{Emulator, compiler, device, kernel_cache};
 use kernels::cuda::{KernelSource, Program, Target};
 
-/// Those whose figures this test compares, and whether instructions are counted, which takes most of the time;
-/// `cargo xtask kernels --check` compares everything.
-const COMPARED: [(&str, bool); 2] = [("sm_80", false), ("sm_90", true)];
+/// The target of which every kernel is compiled and disassembled here. Of the others it is one program of each source, and
+/// no instructions are counted; `cargo xtask kernels --check` compares everything.
+const WHOLE: &str = "sm_90";
+
+fn committed(target: &str) -> String {
+    let path = table_path(target);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn assert_committed(target: &str, committed: &str, found: &str) {
+    let differences = differences(committed, found);
+    assert!(
+        differences.is_empty(),
+        "machine code for {target} is not what is committed:\n  {}\nIf that is meant, run `cargo xtask kernels --bless`.",
+        differences.join("\n  ")
+    );
+}
 
 #[test]
-fn no_kernel_spills_and_its_figures_are_those_committed() {
-    for (target, counted) in COMPARED {
-        let kernels = measure(target.parse().unwrap(), counted, &kernel_cache()).unwrap();
-        for kernel in &kernels {
-            assert_eq!((kernel.stack_bytes, kernel.spill_bytes), (0, 0), "{target}: local memory of {kernel:?}");
-        }
-        let Ok(committed) = fs::read_to_string(table_path(target)) else {
-            println!("no figures are committed for {target}");
-            continue;
-        };
-        let differences = differences(&committed, &table(&kernels));
-        assert!(
-            differences.is_empty(),
-            "machine code for {target} is not what is committed:\n  {}\nIf that is meant, run `cargo xtask kernels --bless`.",
-            differences.join("\n  ")
-        );
+fn no_kernel_spills() {
+    for target in TARGETS {
+        assert_eq!(using_the_stack(&committed(target)), [""; 0], "{target}");
     }
 }
 
-/// The first shape of each source; the assembler is the same for all of them.
 #[test]
-fn every_source_compiles_for_every_target() {
-    let (compiler, cache) = (compiler(), kernel_cache());
-    for target in TARGETS.into_iter().filter(|target| !COMPARED.iter().any(|(compared, _)| compared == target)) {
-        let mut seen = BTreeSet::new();
-        for program in programs().iter().filter(|program| seen.insert(program.source.name)) {
-            cache.compile(&compiler, program, target.parse().unwrap()).unwrap();
-        }
+fn the_figures_of_all_kernels_are_those_committed() {
+    let mut kernels = measure(&programs(), WHOLE.parse().unwrap(), true, &kernel_cache()).unwrap();
+    add_conflicts(&mut kernels, &BankConflicts::count(&device(), &Emulator::open()));
+    assert_committed(WHOLE, &committed(WHOLE), &table(&kernels));
+}
+
+/// Another program of each source for every target.
+#[test]
+fn the_figures_of_every_source_are_those_committed_for_every_target() {
+    let cache = kernel_cache();
+    for (number, target) in TARGETS.into_iter().enumerate().filter(|(_, target)| *target != WHOLE) {
+        let kernels = measure(&one_of_each_source(number), target.parse().unwrap(), false, &cache).unwrap();
+        let (committed, found) = (committed(target), table(&kernels));
+        assert_committed(target, &lines_of(&committed, &found), &found);
+    }
+}
+
+/// So that none is missing where only some of its programs are compiled.
+#[test]
+fn the_tables_of_all_targets_have_the_same_kernels() {
+    let whole = committed(WHOLE);
+    for target in TARGETS {
+        let table = committed(target);
+        assert_eq!(lines_of(&whole, &table), whole, "{target} lacks kernels");
+        assert_eq!(lines_of(&table, &whole), table, "{target} has more kernels");
     }
 }
 

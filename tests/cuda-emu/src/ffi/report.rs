@@ -12,16 +12,44 @@ use crate::driver::driver;
 /// `buffer` is valid for `capacity` bytes, or null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuda_emu_last_report(buffer: *mut c_char, capacity: usize) -> usize {
-    let driver = driver();
-    let report = driver.console.report.as_bytes();
+    // SAFETY: the caller's.
+    unsafe { copy_text(&driver().console.report, buffer, capacity) }
+}
+
+/// Copies what each kernel has done since [`cuda_emu_forget_kernels`], in all its launches that succeeded, a line each: its
+/// name and the counters of [`cuda_emu_counters`], with spaces between them. Length and cut are those of
+/// [`cuda_emu_last_report`].
+///
+/// # Safety
+///
+/// `buffer` is valid for `capacity` bytes, or null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuda_emu_kernels(buffer: *mut c_char, capacity: usize) -> usize {
+    let account = driver().console.account_of_kernels();
+    // SAFETY: the caller's.
+    unsafe { copy_text(&account, buffer, capacity) }
+}
+
+/// Forgets what each kernel has done.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_forget_kernels() {
+    driver().console.kernels.clear();
+}
+
+/// Copies a text, cut to `capacity` bytes, and returns its whole length.
+///
+/// # Safety
+///
+/// `buffer` is valid for `capacity` bytes, or null.
+unsafe fn copy_text(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
     if !buffer.is_null() {
-        let length = report.len().min(capacity);
-        // SAFETY: `length` is at most the buffer's, and at most the report's.
+        let length = text.len().min(capacity);
+        // SAFETY: `length` is at most the buffer's, and at most the text's.
         unsafe {
-            buffer.cast::<u8>().copy_from_nonoverlapping(report.as_ptr(), length);
+            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), length);
         };
     }
-    report.len()
+    text.len()
 }
 
 /// Lets the blocks and warps of kernels launched from now on run in a random order that follows from `seed`; 0 is the order of

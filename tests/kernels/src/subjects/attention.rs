@@ -22,7 +22,7 @@ const fn decode_shape(head_dim: usize, query_heads: usize, page_size: usize, spl
 }
 
 /// Split and merged, and not.
-const CONTEXTS: [&[Option<usize>]; 2] = [&[Some(16), Some(100), Some(1), None], &[Some(16), Some(50), Some(1)]];
+const CONTEXTS: [&[Option<usize>]; 2] = [&[Some(16), Some(100), Some(1), None], &[Some(16), Some(50), Some(1), None]];
 /// The same where a block takes more tokens.
 const LONG_CONTEXTS: [&[Option<usize>]; 2] =
     [&[Some(480), Some(70), None, Some(0)], &[Some(1), None, Some(0), Some(340)]];
@@ -47,6 +47,7 @@ pub(super) fn subjects() -> Vec<Subject> {
                 plain("all rules", decode_shape(64, 4, 16, 64), all(60)),
                 plain("narrow heads, small pages", decode_shape(32, 6, 1, 64), NONE),
                 plain("wide heads", decode_shape(256, 2, 16, 64), NONE),
+                decode("several look-ups", decode_shape(64, 4, 16, 350), NONE, &LONG_CONTEXTS, solve_plain),
             ],
         },
         Subject {

@@ -20,9 +20,10 @@ pub(super) fn subjects() -> Vec<Subject> {
         Subject {
             file: "route_experts.cu",
             problems: vec![
-                routing("few experts", choice(8, 2, true)),
-                routing("shares of those chosen", choice(71, 40, true)),
-                routing("shares of all", choice(71, 40, false)),
+                routing("few experts", choice(8, 2, true), WeightFormat::F32),
+                routing("shares of those chosen", choice(71, 40, true), WeightFormat::F32),
+                routing("shares of all", choice(71, 40, false), WeightFormat::F32),
+                routing("logits of 16 bits", choice(8, 2, true), WeightFormat::Bf16),
                 group_routing("groups", choice(72, 9, true), (6, 2)),
                 group_routing("one group", choice(40, 8, false), (1, 1)),
             ],
@@ -53,9 +54,10 @@ pub(super) fn subjects() -> Vec<Subject> {
         Subject {
             file: "quantised_gemm.cu",
             problems: vec![
-                quantised("blocks of eight bits", BlockFormat::Q8_0, (20, 80, 352), Bias::None),
-                quantised("blocks with minima", BlockFormat::Q4_1, (20, 80, 352), Bias::Random),
-                quantised("few columns", BlockFormat::Q4_0, (3, 33, 96), Bias::None),
+                quantised("blocks of eight bits", BlockFormat::Q8_0, (20, 80, 352), (Bias::None, WeightFormat::F32)),
+                quantised("blocks with minima", BlockFormat::Q4_1, (20, 80, 352), (Bias::Random, WeightFormat::F32)),
+                quantised("few columns", BlockFormat::Q4_0, (3, 33, 96), (Bias::None, WeightFormat::F32)),
+                quantised("few columns, rounded", BlockFormat::Q4_0, (3, 33, 96), (Bias::Random, WeightFormat::Bf16)),
             ],
         },
         Subject {
@@ -71,10 +73,10 @@ pub(super) fn subjects() -> Vec<Subject> {
     ]
 }
 
-fn routing(name: &'static str, shape: RouteExpertsShape) -> Problem {
+fn routing(name: &'static str, shape: RouteExpertsShape, format: WeightFormat) -> Problem {
     Problem::new(name, move |device, source| {
         let kernel = RouteExperts::compile_source(device, shape, source)?;
-        let problem = RoutingProblem::random(shape, 23, 1, WeightFormat::F32, 48);
+        let problem = RoutingProblem::random(shape, 23, 1, format, 48);
         let found = problem.run(device, &kernel)?;
         let right = found.experts == problem.reference().experts && problem.compare(&found).holds();
         Ok(right && found.guards_intact)
@@ -150,13 +152,13 @@ fn quantised(
     name: &'static str,
     format: BlockFormat,
     (rows, columns, depth): (usize, usize, usize),
-    bias: Bias,
+    (bias, output): (Bias, WeightFormat),
 ) -> Problem {
     const TILE: GemmTile = GemmTile { rows: 32, columns: 64, depth: 64, stages: 2, warps_down: 1, warps_across: 2 };
     Problem::new(name, move |device, source| {
         let kernel = QuantisedGemm::compile_source(device, format, GemmTiles::only(TILE), &source)?;
         let problem = QuantisedGemmProblem::random(format, ProductSize { rows, columns, depth }, bias, 36);
-        let found = problem.run(device, &kernel, WeightFormat::F32)?;
-        Ok(problem.compare(&found, WeightFormat::F32).holds() && found.guards_intact)
+        let found = problem.run(device, &kernel, output)?;
+        Ok(problem.compare(&found, output).holds() && found.guards_intact)
     })
 }

@@ -36,6 +36,7 @@ pub(super) fn subjects() -> Vec<Subject> {
             file: "rms_norm.cu",
             problems: vec![
                 norm("few vectors", 136, (true, WeightFormat::Bf16)),
+                norm("few vectors, nothing added", 136, (false, WeightFormat::Bf16)),
                 norm("single elements", 111, (false, WeightFormat::F32)),
                 norm("many rounds", 4104, (true, WeightFormat::Bf16)),
                 norm("rows wider than the registers", 33_001, (true, WeightFormat::Bf16)),
@@ -45,9 +46,10 @@ pub(super) fn subjects() -> Vec<Subject> {
         Subject {
             file: "rope_kv_write.cu",
             problems: vec![
-                rope("no normalisation", 64, HeadNorm::None, PoolOrder::TokenMajor),
-                rope("heads normalised", 80, HeadNorm::PerHead, PoolOrder::HeadMajor),
-                rope("all heads normalised", 192, HeadNorm::AllHeads, PoolOrder::HeadMajor),
+                rope("no normalisation", 64, HeadNorm::None, (PoolOrder::TokenMajor, WeightFormat::Bf16)),
+                rope("heads normalised", 80, HeadNorm::PerHead, (PoolOrder::HeadMajor, WeightFormat::Bf16)),
+                rope("all heads normalised", 192, HeadNorm::AllHeads, (PoolOrder::HeadMajor, WeightFormat::Bf16)),
+                rope("weights of 32 bits", 64, HeadNorm::PerHead, (PoolOrder::TokenMajor, WeightFormat::F32)),
             ],
         },
         Subject {
@@ -57,7 +59,14 @@ pub(super) fn subjects() -> Vec<Subject> {
                 gated_delta("long keys", (1, 1, 128, 64), false),
             ],
         },
-        Subject { file: "argmax.cu", problems: vec![argmax("small", 111, 9), argmax("large", 1536, 1)] },
+        Subject {
+            file: "argmax.cu",
+            problems: vec![
+                argmax("small", 111, 9, WeightFormat::F32),
+                argmax("large", 1536, 1, WeightFormat::F32),
+                argmax("logits of 16 bits", 111, 9, WeightFormat::Bf16),
+            ],
+        },
         Subject {
             file: "copy_pages.cu",
             problems: vec![copies("small pages", 4, 64, 8), copies("pages of several blocks", 5, 40_000, 8)],
@@ -118,12 +127,12 @@ fn norm(name: &'static str, width: usize, kind: (bool, WeightFormat)) -> Problem
     })
 }
 
-fn rope(name: &'static str, head_dim: usize, norm: HeadNorm, order: PoolOrder) -> Problem {
+fn rope(name: &'static str, head_dim: usize, norm: HeadNorm, formats: (PoolOrder, WeightFormat)) -> Problem {
     Problem::new(name, move |device, source| {
         let shape = RopeKvWriteShape { head_dim, query_heads: 7, kv_heads: 2, page_size: 2, norm };
         let kernel = RopeKvWrite::compile_source(device, shape, source)?;
         let positions = [Some(30), Some(2), None, None, Some(5), Some(9), Some(8)];
-        let problem = RopeProblem::random(shape, &positions, (order, WeightFormat::Bf16), Some(0.75), 43);
+        let problem = RopeProblem::random(shape, &positions, formats, Some(0.75), 43);
         let found = problem.run(device, &kernel)?;
         Ok(problem.compare(&found).iter().all(Comparison::holds) && found.guards_intact)
     })
@@ -157,10 +166,10 @@ fn gated_delta(name: &'static str, size: (usize, usize, usize, usize), normalise
     })
 }
 
-fn argmax(name: &'static str, vocabulary: usize, padding: usize) -> Problem {
+fn argmax(name: &'static str, vocabulary: usize, padding: usize, format: WeightFormat) -> Problem {
     Problem::new(name, move |device, source| {
         let kernel = Argmax::compile_source(device, source)?;
-        let problem = ArgmaxProblem::random(14, vocabulary, padding, WeightFormat::F32, 46);
+        let problem = ArgmaxProblem::random(14, vocabulary, padding, format, 46);
         let (found, guards_intact) = problem.run(device, &kernel)?;
         Ok(found == problem.reference() && guards_intact)
     })
