@@ -105,6 +105,8 @@ fn their_faults_come_with_all_that_is_known_then() {
     );
     let refused = Args::loader().args(["x", "--home="]);
     assert_eq!((lines(&refused.bootstrap().unwrap_err()).len(), lines(&refused.load().unwrap_err()).len()), (1, 1));
+    // What a file that cannot be read may have set is not missing as well.
+    assert_eq!(lines(&Args::loader().text("a.toml", "[pool\n").load().unwrap_err()).len(), 1);
     // Faults of other leaves wait, so that those of files are told with them.
     let other = Args::loader().args(["x", "--home=a", "--queue=x"]);
     assert!(other.bootstrap().is_ok());

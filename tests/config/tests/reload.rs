@@ -479,3 +479,17 @@ fn odd_times_and_strangers_updates() {
     mine.acknowledge(&update);
     cfg.wait_applied(1, Duration::MAX).unwrap();
 }
+
+#[test]
+fn overrides_that_a_republish_drops_are_gone_from_persistence_too() {
+    let cfg = loader("").load().unwrap();
+    cfg.override_permanently("a", |o| o.schedule().chunk(12)).unwrap();
+    let (sender, stored) = mpsc::channel();
+    let sender = Mutex::new(sender);
+    cfg.persist_with(move |values| sender.lock().unwrap().send(values.len()).map_err(|error| error.to_string()));
+    cfg.republish(loader("").resolve().unwrap(), Outstanding::Carry).unwrap();
+    assert_eq!(stored.try_iter().count(), 0, "what is carried over is stored already");
+    cfg.republish(loader("").resolve().unwrap(), Outstanding::Drop).unwrap();
+    assert_eq!(stored.try_iter().collect::<Vec<_>>(), [0]);
+    assert_eq!(chunk(&cfg), 512);
+}

@@ -288,3 +288,16 @@ fn ten_thousand_live_scopes_do_not_meet() {
         assert_eq!(poll_once(scope.as_mut()), Poll::Ready(chunk));
     }
 }
+
+#[test]
+fn what_an_outer_scope_has_set_ends_with_it() {
+    let cfg = Args::for_test(|_| {});
+    let outer = cfg.override_thread("outer", |o| o.schedule().chunk(100)).unwrap();
+    let inner = cfg.override_thread("inner", |o| o.service().title("x")).unwrap();
+    let seen = || (chunk(&cfg), cfg.pin().service().title().to_string());
+    assert_eq!(seen(), (100, "x".to_owned()));
+    drop(outer);
+    assert_eq!(seen(), (512, "x".to_owned()));
+    drop(inner);
+    assert_eq!(seen(), (512, "thumbs".to_owned()));
+}

@@ -347,3 +347,17 @@ fn a_thread_keeps_the_time_of_a_trial_and_goes_with_it() {
     drop(cfg);
     gone();
 }
+
+#[test]
+fn trials_beside_each_other_are_decided_one_by_one() {
+    let (cfg, at) = (loader("").load().unwrap(), clock());
+    let attempt = |leaf, value| cfg.try_until("admin", &[(leaf, value)], at(60)).unwrap();
+    let (one, other) = (attempt("schedule.chunk", "300"), attempt("service.title", "new"));
+    assert!(cfg.end_trial(one.id()));
+    assert_eq!((chunk(&cfg), title(&cfg)), (512, "new".to_owned()));
+    let again = attempt("schedule.chunk", "200");
+    cfg.confirm_at(other.id(), at(59)).unwrap();
+    assert_eq!(cfg.trials(), std::slice::from_ref(&again));
+    assert_eq!(cfg.end_trials(at(61)), [again]);
+    assert_eq!((chunk(&cfg), title(&cfg)), (512, "new".to_owned()));
+}

@@ -189,3 +189,10 @@ fn where_a_text_breaks_off_the_last_scalar_may_be_half_of_one() {
         assert_eq!(faults.len(), count, "{text}: {faults:?}");
     }
 }
+
+#[test]
+fn a_name_is_a_namespace_or_a_setting_as_a_whole() {
+    let said = faults("a.toml", "[poo]\nqueue = 1\n[pool]\ntotl = 1\n");
+    assert!(said[0].contains("no setting is called `poo") && !said[0].contains("is a namespace"), "{said:?}");
+    assert!(!said[1].contains("pool.total"), "what is derived cannot be meant: {said:?}");
+}
