@@ -7,7 +7,9 @@ use crate::half::{from_bf16, from_e4m3, from_e5m2, from_f16};
 use crate::program::Args;
 use crate::regs::{LANES, Lane, Regs};
 use crate::ty::{Space, Ty};
-use crate::vector::{Access, M, N, access, multiply};
+#[cfg(target_arch = "x86_64")]
+use crate::vector::multiply_bf16;
+use crate::vector::{Access, M, N, access, multiply, transposed};
 
 const WHOLE_WARP: Members = Members::Warp { full: true };
 
@@ -29,6 +31,11 @@ pub(super) fn register(table: &mut Table) {
     let a_and_b = [Slot::SrcVec(Ty::B32, 4), Slot::SrcVec(Ty::B32, 2)];
     let floats = [&[Slot::DstVec(Ty::F32, 4)], a_and_b.as_slice(), &[Slot::SrcVec(Ty::F32, 4)]].concat();
     let integers = [&[Slot::DstVec(Ty::S32, 4)], a_and_b.as_slice(), &[Slot::SrcVec(Ty::S32, 4)]].concat();
+    table.add(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+        &floats,
+        Run::Collective(WHOLE_WARP, bf16_product()),
+    );
     macro_rules! mma {
         ($($name:literal, $slots:ident, |$regs:ident, $args:ident| $e:expr;)*) => {$({
             #[inline(always)]
@@ -42,7 +49,6 @@ pub(super) fn register(table: &mut Table) {
         })*};
     }
     mma! {
-        "m16n8k16.row.col.f32.bf16.bf16.f32", floats, |regs, args| multiply_floats::<16, 2>(regs, args, bf16, bf16);
         "m16n8k16.row.col.f32.f16.f16.f32", floats, |regs, args| multiply_floats::<16, 2>(regs, args, f16, f16);
         "m16n8k32.row.col.f32.e4m3.e4m3.f32", floats, |regs, args| multiply_floats::<32, 4>(regs, args, e4m3, e4m3);
         "m16n8k32.row.col.f32.e4m3.e5m2.f32", floats, |regs, args| multiply_floats::<32, 4>(regs, args, e4m3, e5m2);
@@ -53,6 +59,33 @@ pub(super) fn register(table: &mut Table) {
         "m16n8k32.row.col.s32.u8.s8.s32", integers, |regs, args| multiply_integers(regs, args, u8, s8);
         "m16n8k32.row.col.s32.u8.u8.s32", integers, |regs, args| multiply_integers(regs, args, u8, u8);
     }
+}
+
+/// The product that kernels spend their time with has vector code of its own.
+#[expect(clippy::unnecessary_wraps, reason = "the signature is that of all accesses")]
+fn bf16_product() -> Access {
+    fn plain(cx: &mut Cx<'_, '_>, args: &Args, _: u32) -> Checked {
+        cx.block.stats.matrix_instructions += 1;
+        multiply_floats::<16, 2>(&mut cx.core.regs, args, bf16, bf16);
+        Ok(())
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+    fn vector(cx: &mut Cx<'_, '_>, args: &Args, _: u32) -> Checked {
+        cx.block.stats.matrix_instructions += 1;
+        let regs = &cx.core.regs;
+        let rows = |first: usize| move |operand: usize| u32::row(regs, args.r[first + operand]);
+        let (a, b, c) = (rows(A), rows(B), rows(C));
+        let d = multiply_bf16(std::array::from_fn(a), std::array::from_fn(b), std::array::from_fn(c));
+        for (&reg, values) in args.r.iter().zip(&d) {
+            *u32::row_mut(&mut cx.core.regs, reg) = *values;
+        }
+        Ok(())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    use plain as vector;
+
+    Access::choose(plain, vector)
 }
 
 // The elements of a word, lowest first.
@@ -110,21 +143,17 @@ fn load_matrices<const COUNT: usize, const TRANSPOSED: bool>(cx: &mut Cx<'_, '_>
             rows[lane] = cx.block.shared_load(cx.who(lane), addresses[lane])?;
         }
     }
-    for (rows, &reg) in rows.chunks_exact(8).zip(&args.r[..COUNT]) {
-        let mut out = [0; LANES];
-        let element =
-            |row: usize, column: usize| u16::from_le_bytes([rows[row][2 * column], rows[row][2 * column + 1]]);
-        for place in 0..4 {
-            for group in 0..8 {
-                let [low, high] = if TRANSPOSED {
-                    [element(2 * place, group), element(2 * place + 1, group)]
-                } else {
-                    [element(group, 2 * place), element(group, 2 * place + 1)]
-                };
-                out[group * 4 + place] = u32::from(low) | u32::from(high) << 16;
+    let (matrices, _) = rows.as_chunks::<8>();
+    for (matrix, &reg) in matrices.iter().zip(&args.r[..COUNT]) {
+        // The four lanes of a group receive a row, two elements each.
+        let matrix = if TRANSPOSED { transposed(matrix) } else { *matrix };
+        let out = u32::row_mut(&mut cx.core.regs, reg);
+        for (group, row) in out.chunks_exact_mut(4).zip(&matrix) {
+            let (words, _) = row.as_chunks::<4>();
+            for (lane, &word) in group.iter_mut().zip(words) {
+                *lane = u32::from_le_bytes(word);
             }
         }
-        cx.core.regs.set::<u32>(reg, u32::MAX, &out);
     }
     Ok(())
 }
