@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use crate::check::blocks::{Clash, Order, Touch, Trace, Watch, traces};
+use crate::check::blocks::{Clash, LINE, Order, Touch, Trace, Watch, traces};
 use crate::error::MemoryError;
-use crate::regs::{LANES, Row, lanes};
+use crate::regs::{LANES, Row, lanes, mask_of};
 use crate::vector;
 
 /// Distance between allocations. No memory stands behind the gaps, and freed addresses are never handed out again, so
@@ -79,11 +79,16 @@ impl Allocation {
         }
     }
 
-    /// Whether `N` bytes at a multiple of `N` have been written; `N` is a power of two up to 64.
+    /// Has the processor fetch bytes that will be read, and what is known of them.
     #[inline(always)]
-    fn is_unit_written<const N: usize>(&self, start: usize) -> bool {
-        let mask = unit_mask::<N>(start);
-        self.written[start / 64] & mask == mask
+    fn fetch(&self, bytes: std::ops::Range<usize>) {
+        for line in bytes.start / 64..=(bytes.end - 1) / 64 {
+            vector::prefetch(&self.bytes[64 * line]);
+        }
+        vector::prefetch(&self.written[bytes.start / 64]);
+        if let Some(trace) = self.traces.get(bytes.start / LINE) {
+            vector::prefetch(trace);
+        }
     }
 
     fn is_written(&self, start: usize, bytes: usize) -> bool {
@@ -92,12 +97,6 @@ impl Allocation {
             self.written[word] & mask == mask
         })
     }
-}
-
-/// The bits of the word that holds `N` bytes at a multiple of `N`.
-#[inline(always)]
-fn unit_mask<const N: usize>(start: usize) -> u64 {
-    (u64::MAX >> (64 - N)) << (start % 64)
 }
 
 /// The bits of `word` that belong to the range.
@@ -309,11 +308,16 @@ impl Memory {
         let index = self.find(addresses[mask.trailing_zeros() as usize & 31], N as u64)?;
         let allocation = &mut self.allocations[index];
         let at = allocation.units::<N>(addresses, mask)?;
-        if check_written && !at.iter().all(|&start| allocation.is_unit_written::<N>(start as usize)) {
-            return None;
-        }
-        if let Some(touch) = touch {
-            self.watch.access_units::<N>(allocation.traces(), &at, mask, touch).ok()?;
+        if check_written || touch.is_some() {
+            let ranges = Ranges::of(&at, N);
+            ranges.clone().for_each(|range| allocation.fetch(range));
+            let mut unwritten = ranges.clone().filter(|range| !allocation.is_written(range.start, range.len()));
+            if check_written && unwritten.next().is_some() {
+                return None;
+            }
+            if let Some(touch) = touch {
+                self.watch.access(allocation.traces(), ranges, touch).ok()?;
+            }
         }
         Some(Units { bytes: &allocation.bytes, at })
     }
@@ -328,7 +332,10 @@ impl Memory {
         touch: Option<Touch>,
     ) -> bool {
         let Some(units) = self.load_units::<N>(addresses, mask, check_written, touch) else { return false };
-        units.at.iter().for_each(|&start| vector::prefetch(&units.bytes[start as usize]));
+        if !check_written && touch.is_none() {
+            // Not fetched yet by what looks at the bytes.
+            units.at.iter().for_each(|&start| vector::prefetch(&units.bytes[start as usize]));
+        }
         true
     }
 
@@ -345,15 +352,18 @@ impl Memory {
         let Some(index) = self.find(addresses[mask.trailing_zeros() as usize & 31], N as u64) else { return false };
         let allocation = &mut self.allocations[index];
         let Some(at) = allocation.units::<N>(addresses, mask) else { return false };
+        let ranges = Ranges::of(&at, N);
         if let Some(touch) = touch
-            && self.watch.access_units::<N>(allocation.traces(), &at, mask, touch).is_err()
+            && self.watch.access(allocation.traces(), ranges.clone(), touch).is_err()
         {
             return false;
         }
         for lane in lanes(mask) {
             let start = at[lane] as usize;
             allocation.bytes[start..start + N].copy_from_slice(&value(lane));
-            allocation.written[start / 64] |= unit_mask::<N>(start);
+        }
+        for range in ranges {
+            allocation.mark(range.start, range.len());
         }
         true
     }
@@ -389,7 +399,7 @@ impl Memory {
         let Some(index) = self.find(address, bytes as u64) else { return Ok(()) };
         let allocation = &mut self.allocations[index];
         let start = (address - allocation.base) as usize;
-        self.watch.access(allocation.traces(), start, bytes, touch)
+        self.watch.access(allocation.traces(), std::iter::once(start..start + bytes), touch)
     }
 
     /// A device-side store of `N` bytes.
@@ -409,6 +419,44 @@ pub(crate) struct Units<'a> {
     pub(crate) bytes: &'a [u8],
     /// The offset of each lane.
     pub(crate) at: Row<u64>,
+}
+
+/// The bytes that a warp's lanes access within one allocation, those of neighbours together where they are the same or
+/// follow each other.
+#[derive(Clone)]
+struct Ranges<'a> {
+    at: &'a Row<u64>,
+    bytes: usize,
+    /// Lanes with which a range begins.
+    firsts: u32,
+}
+
+impl<'a> Ranges<'a> {
+    /// Of `bytes` bytes at the offset of each lane.
+    #[inline(always)]
+    fn of(at: &'a Row<u64>, bytes: usize) -> Self {
+        let mut steps = [u64::MAX; LANES];
+        for lane in 1..LANES {
+            steps[lane] = at[lane].wrapping_sub(at[lane - 1]);
+        }
+        let firsts = mask_of(|lane| steps[lane] != 0 && steps[lane] != bytes as u64);
+        Self { at, bytes, firsts }
+    }
+}
+
+impl Iterator for Ranges<'_> {
+    type Item = std::ops::Range<usize>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.firsts == 0 {
+            return None;
+        }
+        let first = self.firsts.trailing_zeros() as usize;
+        self.firsts &= self.firsts - 1;
+        let next = self.firsts.trailing_zeros() as usize;
+        Some(self.at[first & 31] as usize..self.at[(next - 1) & 31] as usize + self.bytes)
+    }
 }
 
 #[derive(Clone, Copy)]

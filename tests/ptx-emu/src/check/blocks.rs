@@ -10,11 +10,10 @@
 //! an acquire or followed by a fence.
 
 use std::collections::HashMap;
-
-use crate::regs::{Row, lanes};
+use std::ops::Range;
 
 /// Bytes of a line, of which one record is kept as long as blocks access it alike.
-const LINE: usize = 128;
+pub(crate) const LINE: usize = 128;
 /// Bytes of a cell; a line has a bit for each of its cells.
 const UNIT: usize = 16;
 const UNITS: usize = LINE / UNIT;
@@ -211,45 +210,31 @@ impl Watch {
         place | if touch.strong { STRONG } else { 0 }
     }
 
-    /// Checks and records the accesses of a warp's lanes to `N` bytes each, at multiples of that.
+    /// Checks and records an access to ranges of bytes, none of which is empty.
     #[inline(always)]
-    pub(crate) fn access_units<const N: usize>(
-        &mut self,
-        traces: &mut [Trace],
-        at: &Row<u64>,
-        mask: u32,
-        touch: Touch,
-    ) -> Result<(), Box<Clash>> {
-        // Neighbouring lanes mostly are in one line, and are looked at together.
-        let ones = u128::MAX >> (LINE - N);
-        let (mut line, mut bytes) = (usize::MAX, 0);
-        for lane in lanes(mask) {
-            let start = at[lane] as usize;
-            if start / LINE != line {
-                if bytes != 0 {
-                    self.access_line(traces, line, bytes, touch)?;
-                }
-                (line, bytes) = (start / LINE, 0);
-            }
-            bytes |= ones << (start % LINE);
-        }
-        if bytes == 0 { Ok(()) } else { self.access_line(traces, line, bytes, touch) }
-    }
-
-    /// Checks and records an access to `bytes` bytes, few enough to be at most in two lines.
     pub(crate) fn access(
         &mut self,
         traces: &mut [Trace],
-        offset: usize,
-        bytes: usize,
+        ranges: impl Iterator<Item = Range<usize>>,
         touch: Touch,
     ) -> Result<(), Box<Clash>> {
-        let mut mask = |line: usize| {
-            let (first, end) = (offset.max(line * LINE), (offset + bytes).min((line + 1) * LINE));
-            let bits = (u128::MAX >> (LINE - (end - first))) << (first % LINE);
-            self.access_line(traces, line, bits, touch)
-        };
-        (offset / LINE..=(offset + bytes - 1) / LINE).try_for_each(&mut mask)
+        // Neighbours may be in one line, and are looked at together.
+        let (mut line, mut bytes) = (usize::MAX, 0);
+        for range in ranges {
+            let mut start = range.start;
+            while start < range.end {
+                let end = range.end.min((start / LINE + 1) * LINE);
+                if start / LINE != line {
+                    if bytes != 0 {
+                        self.access_line(traces, line, bytes, touch)?;
+                    }
+                    (line, bytes) = (start / LINE, 0);
+                }
+                bytes |= (u128::MAX >> (LINE - (end - start))) << (start % LINE);
+                start = end;
+            }
+        }
+        if bytes == 0 { Ok(()) } else { self.access_line(traces, line, bytes, touch) }
     }
 
     /// Checks and records an access to the bytes of a line that `bytes` has a bit for; there are some.
@@ -415,6 +400,9 @@ impl Watch {
 /// The cells of a line that `bytes` is made of, if it is all of them.
 #[inline(always)]
 fn whole_units(bytes: u128) -> Option<u16> {
+    if bytes == u128::MAX {
+        return Some((1 << UNITS) - 1);
+    }
     let mut units = 0;
     let mut whole = true;
     for unit in 0..UNITS {
@@ -457,7 +445,11 @@ mod tests {
 
         /// Whether the access is no race.
         fn does(&mut self, touch: Touch, offset: usize, bytes: usize) -> bool {
-            self.watch.access(&mut self.traces, offset, bytes, touch).is_ok()
+            self.access(touch, offset, bytes).is_ok()
+        }
+
+        fn access(&mut self, touch: Touch, offset: usize, bytes: usize) -> Result<(), Box<Clash>> {
+            self.watch.access(&mut self.traces, std::iter::once(offset..offset + bytes), touch)
         }
     }
 
@@ -467,7 +459,7 @@ mod tests {
         assert!(launch.does(WRITE, 0, 4) && launch.does(READ, 0, 4) && launch.does(WRITE, 0, 4));
         assert!(launch.does(READ, 16, 16));
         launch.block(1);
-        let clash = launch.watch.access(&mut launch.traces, 0, 4, READ).unwrap_err();
+        let clash = launch.access(READ, 0, 4).unwrap_err();
         let expected =
             Clash { writes: false, other_writes: true, offset: 0, block: Some([0, 0, 0]), pc: Some(WRITE.pc) };
         assert_eq!(*clash, expected);
@@ -493,15 +485,14 @@ mod tests {
     #[test]
     fn whole_lines_and_their_parts_are_one_memory() {
         let mut launch = Launch::new();
-        let row = |lane: usize| 128 + 16 * lane as u64;
-        let at: Row<u64> = std::array::from_fn(|lane| row(lane % 16));
-        let reads = |launch: &mut Launch, mask: u32| {
-            launch.watch.access_units::<16>(&mut launch.traces, &at, mask, READ).is_ok()
+        // 256 bytes, in two parts twice, by all blocks, and by one of them half a line and then a word.
+        let reads = |launch: &mut Launch| {
+            let parts = [128..288, 288..384, 128..256, 256..384];
+            launch.watch.access(&mut launch.traces, parts.into_iter(), READ).is_ok()
         };
-        // 256 bytes by all blocks, and by one of them half a line and then a word.
-        assert!(reads(&mut launch, u32::MAX));
+        assert!(reads(&mut launch));
         launch.block(1);
-        assert!(reads(&mut launch, u32::MAX) && reads(&mut launch, 0xf) && launch.does(READ, 132, 4));
+        assert!(reads(&mut launch) && launch.does(READ, 128, 64) && launch.does(READ, 132, 4));
         assert!(launch.does(READ, 250, 12), "across two lines");
         assert!(launch.does(WRITE, 0, 16) && launch.does(WRITE, 384, 2));
         launch.block(2);

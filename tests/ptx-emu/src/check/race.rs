@@ -6,6 +6,9 @@
 //!
 //! Nearly all accesses are to memory that was last touched before a barrier of the whole block. `floor[w]` is the least
 //! of `seen[w]`, so one comparison with it finds these; only the rest are looked at closely.
+//!
+//! What is known is kept in cells: one for every unit of 16 bytes, the most that a lane accesses, as long as units are
+//! accessed as a whole, and one for every granule, the least that the kernel accesses, once a unit is split.
 
 use crate::error::FaultKind;
 
@@ -13,10 +16,12 @@ const NOBODY: u16 = u16::MAX;
 /// Several lanes of one warp, or several warps, have read.
 const SEVERAL: u16 = u16::MAX - 1;
 const WARPS: usize = 32;
+/// log2 of the bytes of a unit.
+const UNIT_SHIFT: u32 = 4;
 /// The tick of a write that is under way.
 const UNSETTLED: u32 = u32::MAX;
 
-/// What is known of one granule of shared memory.
+/// What is known of a unit or a granule of shared memory.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     /// When it was last written: before the block began if nobody has, `UNSETTLED` while a `cp.async` is under way.
@@ -34,6 +39,8 @@ struct Cell {
     written_before: bool,
     /// The last write was an atomic.
     atomic: bool,
+    /// A unit whose granules have cells of their own; the rest of this one means nothing.
+    split: bool,
 }
 
 const FRESH: Cell = Cell {
@@ -47,6 +54,7 @@ const FRESH: Cell = Cell {
     pending: 0,
     written_before: false,
     atomic: false,
+    split: false,
 };
 
 impl Cell {
@@ -121,7 +129,7 @@ impl Cell {
     }
 }
 
-/// Who accesses what, from where.
+/// Who accesses what, from where: a power of two of bytes, at a multiple of it, and no more than a unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) warp: usize,
@@ -171,7 +179,10 @@ pub(crate) struct Rules {
 /// Shadow of a block's shared memory.
 #[derive(Debug)]
 pub(crate) struct Shadow {
+    /// Those of the units, and then those of the granules.
     cells: Vec<Cell>,
+    units: usize,
+    /// log2 of the bytes of a granule.
     shift: u32,
     rules: Rules,
     warps: usize,
@@ -188,9 +199,10 @@ pub(crate) struct Shadow {
 impl Shadow {
     /// For `bytes` bytes, in granules of `1 << shift`, accessed by `warps` warps.
     pub(crate) fn new(bytes: usize, shift: u32, rules: Rules, warps: usize) -> Self {
-        let cells = if rules.races || rules.uninitialised { bytes.div_ceil(1 << shift) } else { 0 };
+        let units = if rules.races || rules.uninitialised { bytes.div_ceil(1 << UNIT_SHIFT) } else { 0 };
         Self {
-            cells: vec![FRESH; cells],
+            cells: vec![FRESH; units + (units << (UNIT_SHIFT - shift))],
+            units,
             shift,
             rules,
             warps,
@@ -247,38 +259,79 @@ impl Shadow {
         self.floor[warp] = self.seen[warp][..self.warps].iter().copied().min().unwrap_or(0);
     }
 
+    /// The cells of what is accessed.
     #[inline(always)]
-    fn granules(&self, access: &Access) -> std::ops::Range<usize> {
-        let last = access.offset + u64::from(access.bytes) - 1;
-        (access.offset >> self.shift) as usize..(last >> self.shift) as usize + 1
+    fn cells(&mut self, access: &Access) -> std::ops::Range<usize> {
+        let unit = (access.offset >> UNIT_SHIFT) as usize;
+        let whole = access.bytes == 1 << UNIT_SHIFT;
+        if !self.cells[unit].split {
+            if whole {
+                return unit..unit + 1;
+            }
+            self.split(unit);
+        }
+        let first = self.units + (access.offset >> self.shift) as usize;
+        first..first + (access.bytes >> self.shift) as usize
     }
 
-    fn conflict(&self, kind: FaultKind, granule: usize, other: Option<(u16, u32)>) -> Conflict {
+    fn granules_of(&self, unit: usize) -> std::ops::Range<usize> {
+        let granules = 1 << (UNIT_SHIFT - self.shift);
+        let first = self.units + unit * granules;
+        first..first + granules
+    }
+
+    #[inline(never)]
+    fn split(&mut self, unit: usize) {
+        let (cell, granules) = (self.cells[unit], self.granules_of(unit));
+        if cell.pending > 0 {
+            self.copying += granules.len() - 1;
+        }
+        self.cells[granules].fill(cell);
+        self.cells[unit].split = true;
+    }
+
+    /// Makes one of a unit's granules again before a write to all of it, if they were last touched before tick `floor`,
+    /// and all or none of them have been written.
+    #[inline(never)]
+    fn join_granules(&mut self, unit: usize, floor: u32) {
+        let granules = &self.cells[self.granules_of(unit)];
+        let first = granules[0];
+        let alike = |cell: &Cell| {
+            let settled = cell.write_tick < floor && cell.read_tick < floor;
+            settled && cell.is_initialised(self.start) == first.is_initialised(self.start)
+        };
+        if granules.iter().all(alike) {
+            self.cells[unit] = first;
+        }
+    }
+
+    fn conflict(&self, kind: FaultKind, cell: usize, other: Option<(u16, u32)>) -> Conflict {
         let other = other.map(|(thread, pc)| ((thread < SEVERAL).then_some(u32::from(thread)), pc));
-        Conflict { kind, offset: (granule as u64) << self.shift, other }
+        let (index, shift) = if cell < self.units { (cell, UNIT_SHIFT) } else { (cell - self.units, self.shift) };
+        Conflict { kind, offset: (index as u64) << shift, other }
     }
 
     /// Checks and records a read.
     #[inline(always)]
     pub(crate) fn read(&mut self, access: &Access) -> Result<(), Conflict> {
         let (start, floor) = (self.start, self.floor[access.warp]);
-        for granule in self.granules(access) {
+        for index in self.cells(access) {
             let seen = &self.seen[access.warp];
-            let cell = &mut self.cells[granule];
+            let cell = &mut self.cells[index];
             // Written in this block, and before a barrier of all.
             if cell.write_tick.wrapping_sub(start) < floor - start {
                 cell.note_read(access, seen[access.warp], floor, seen);
             } else {
-                self.read_closely(access, granule)?;
+                self.read_closely(access, index)?;
             }
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn read_closely(&mut self, access: &Access, granule: usize) -> Result<(), Conflict> {
+    fn read_closely(&mut self, access: &Access, index: usize) -> Result<(), Conflict> {
         let seen = &self.seen[access.warp];
-        let cell = &self.cells[granule];
+        let cell = &self.cells[index];
         if self.rules.races {
             let kind = if cell.pending != 0 {
                 Some(FaultKind::PendingCopy)
@@ -286,13 +339,13 @@ impl Shadow {
                 cell.written_unordered(access.thread(), seen).then_some(FaultKind::ReadAfterWrite)
             };
             if let Some(kind) = kind {
-                return Err(self.conflict(kind, granule, Some((cell.writer, cell.write_pc))));
+                return Err(self.conflict(kind, index, Some((cell.writer, cell.write_pc))));
             }
         }
         if self.rules.uninitialised && !cell.is_initialised(self.start) {
-            return Err(self.conflict(FaultKind::Uninitialised, granule, None));
+            return Err(self.conflict(FaultKind::Uninitialised, index, None));
         }
-        self.cells[granule].note_read(access, seen[access.warp], self.floor[access.warp], seen);
+        self.cells[index].note_read(access, seen[access.warp], self.floor[access.warp], seen);
         Ok(())
     }
 
@@ -301,8 +354,14 @@ impl Shadow {
     pub(crate) fn write(&mut self, access: &Access, how: Write) -> Result<(), Conflict> {
         let floor = self.floor[access.warp];
         let now = self.seen[access.warp][access.warp];
-        for granule in self.granules(access) {
-            let cell = &mut self.cells[granule];
+        if access.bytes == 1 << UNIT_SHIFT {
+            let unit = (access.offset >> UNIT_SHIFT) as usize;
+            if self.cells[unit].split {
+                self.join_granules(unit, floor);
+            }
+        }
+        for index in self.cells(access) {
+            let cell = &mut self.cells[index];
             let settled = cell.write_tick < floor && cell.read_tick < floor;
             match how {
                 // Last touched before a barrier of all.
@@ -319,16 +378,16 @@ impl Shadow {
                     cell.pending = 0;
                     self.copying -= 1;
                 }
-                _ => self.write_closely(access, how, granule)?,
+                _ => self.write_closely(access, how, index)?,
             }
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn write_closely(&mut self, access: &Access, how: Write, granule: usize) -> Result<(), Conflict> {
+    fn write_closely(&mut self, access: &Access, how: Write, index: usize) -> Result<(), Conflict> {
         let seen = &self.seen[access.warp];
-        let cell = &self.cells[granule];
+        let cell = &self.cells[index];
         if self.rules.races
             && let Some(kind) = cell.judge_write(access.thread(), how, seen)
         {
@@ -336,14 +395,14 @@ impl Shadow {
                 FaultKind::WriteAfterRead => (cell.reader, cell.read_pc),
                 _ => (cell.writer, cell.write_pc),
             };
-            return Err(self.conflict(kind, granule, Some(other)));
+            return Err(self.conflict(kind, index, Some(other)));
         }
         let initialised = cell.is_initialised(self.start);
         if self.rules.uninitialised && how == Write::Atomic && !initialised {
-            return Err(self.conflict(FaultKind::Uninitialised, granule, None));
+            return Err(self.conflict(FaultKind::Uninitialised, index, None));
         }
         let now = seen[access.warp];
-        let cell = &mut self.cells[granule];
+        let cell = &mut self.cells[index];
         let was_pending = cell.pending;
         match how {
             Write::CopyIssue => cell.pending = cell.pending.saturating_add(1),
@@ -441,6 +500,42 @@ mod tests {
         assert_eq!(kind(shadow.read(&by(1))), Some(FaultKind::ReadAfterWrite), "the wait is the copying thread's own");
         shadow.join(0b11);
         shadow.read(&by(1)).unwrap();
+    }
+
+    /// Whatever was known of a unit holds for its granules, and the other way round.
+    #[test]
+    fn units_and_their_granules_are_one_memory() {
+        let whole = |warp| Access { bytes: 16, ..by(warp) };
+        let second = |warp| Access { offset: 4, ..by(warp) };
+        let all = 0b111;
+        let mut shadow = shadow();
+        shadow.write(&whole(0), Write::Store).unwrap();
+        shadow.read(&second(0)).unwrap();
+        assert_eq!(kind(shadow.read(&second(1))), Some(FaultKind::ReadAfterWrite), "a part of what was written");
+        shadow.join(all);
+        shadow.read(&second(1)).unwrap();
+        let clash = shadow.write(&whole(0), Write::Store).unwrap_err();
+        assert_eq!((clash.kind, clash.offset), (FaultKind::WriteAfterRead, 4), "a part of it was read");
+        shadow.join(all);
+        shadow.write(&whole(0), Write::CopyIssue).unwrap();
+        assert_eq!(kind(shadow.read(&second(1))), Some(FaultKind::PendingCopy));
+        shadow.write(&whole(0), Write::CopyDone).unwrap();
+        shadow.join(all);
+        shadow.read(&whole(2)).unwrap();
+        shadow.join(all);
+
+        // After a block that wrote one word of four, the others are not there.
+        shadow.reset();
+        shadow.write(&second(0), Write::Store).unwrap();
+        shadow.join(all);
+        let clash = shadow.read(&whole(1)).unwrap_err();
+        assert_eq!((clash.kind, clash.offset), (FaultKind::Uninitialised, 0));
+        shadow.write(&whole(0), Write::CopyIssue).unwrap();
+        shadow.write(&whole(0), Write::CopyDone).unwrap();
+        shadow.join(all);
+        shadow.read(&whole(1)).unwrap();
+        shadow.read(&by(1)).unwrap();
+        assert_eq!(shadow.copying, 0);
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn load_of(ty: Ty, bytes: u32) -> Access {
         (4, false, 4) => access!(load::<4, 4, false>),
         (4, false, 8) => access!(load::<8, 4, false>),
         (4, false, _) => access!(load::<16, 4, false>),
-        (4, true, 4) => Access::plain(load::<4, 4, true>),
+        (4, true, 4) => access!(load::<4, 4, true>),
         (4, true, 8) => Access::plain(load::<8, 4, true>),
         (4, true, _) => Access::plain(load::<16, 4, true>),
         (_, _, 8) => access!(load::<8, 8, false>),
@@ -234,7 +234,7 @@ fn load<const N: usize, const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>,
         cx.block.count_shared(&addresses, mask, N as u32);
     }
     // Most accesses of a warp are alike in all lanes, and these are checked and made together.
-    let fits_file = (0..N / E).all(|index| args.is_wide(index) == (E == 8));
+    let fits_file = N == E || (0..N / E).all(|index| args.is_wide(index) == (E == 8));
     let units = match args.space {
         _ if !fits_file => None,
         Space::Shared => cx.block.shared_load_units::<N>(cx.core.id, cx.pc, &addresses, mask)?,
@@ -254,7 +254,7 @@ fn load<const N: usize, const E: usize, const SIGNED: bool>(cx: &mut Cx<'_, '_>,
     load_each::<N, E, SIGNED>(cx, args, mask, &addresses)
 }
 
-/// Puts what a warp has loaded into registers, all of which are in the file of their elements.
+/// Puts what a warp has loaded into registers: several in the file of their elements, or one in either.
 #[inline(always)]
 fn put_units<const N: usize, const E: usize, const SIGNED: bool>(
     regs: &mut Regs,
@@ -262,7 +262,7 @@ fn put_units<const N: usize, const E: usize, const SIGNED: bool>(
     mask: u32,
     units: &Units<'_>,
 ) {
-    if E == 8 {
+    if E == 8 || args.is_wide(0) {
         let mut out = [[0; LANES]; 2];
         for lane in 0..LANES {
             let data = &units.bytes[units.at[lane] as usize..][..N];
