@@ -1,13 +1,13 @@
-//! The feed-forward block of a layer with experts: choose, sort the rows by expert, two products, sum.
+//! The feed-forward block of a layer with experts: choose, sort the rows by expert, a gated product, another product, sum.
 
 use kernels::cuda::{
     CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaDevice, CudaError, CudaSlice, CudaView, Floats,
-    GroupRows, GroupRowsArgs, GroupRowsShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RouteExperts,
-    RouteExpertsArgs, RouteExpertsShape, RowsMut, SiluMul, SiluMulArgs, SiluMulShape,
+    GatedGemm, GatedGemmShape, GroupRows, GroupRowsArgs, GroupRowsShape, GroupedGemm, GroupedGemmArgs,
+    GroupedGemmShape, RouteExperts, RouteExpertsArgs, RouteExpertsShape, RowsMut,
 };
 
 use super::ELEMENT;
-use super::decoder::{rows, rows_mut};
+use super::decoder::rows;
 use crate::model::config::{Experts, ModelConfig};
 
 /// Rows of a block of the products with experts: few for the steps of decoding, more for prompts.
@@ -17,7 +17,7 @@ const BLOCK_ROWS: [usize; 2] = [16, 64];
 pub(super) struct ExpertWeights {
     /// `[experts, hidden_size]`
     pub(super) router: CudaSlice<u16>,
-    /// `[experts, 2 * intermediate_size, hidden_size]`
+    /// `[experts, 2 * intermediate_size, hidden_size]`: an expert's gates above what they gate.
     pub(super) gate_up: CudaSlice<u16>,
     /// `[experts, hidden_size, intermediate_size]`
     pub(super) down: CudaSlice<u16>,
@@ -31,14 +31,14 @@ fn group_shape(experts: &Experts, block_rows: usize) -> GroupRowsShape {
     GroupRowsShape { experts: experts.count, block_rows }
 }
 
-fn gate_up_shape(config: &ModelConfig, experts: &Experts, block_rows: usize) -> GroupedGemmShape {
-    GroupedGemmShape {
+fn gate_up_shape(config: &ModelConfig, experts: &Experts, block_rows: usize) -> GatedGemmShape {
+    GatedGemmShape(GroupedGemmShape {
         block_rows,
         experts: experts.count,
-        columns: 2 * experts.intermediate_size,
+        columns: experts.intermediate_size,
         depth: config.hidden_size,
         rows_per_input: experts.per_token,
-    }
+    })
 }
 
 fn down_shape(config: &ModelConfig, experts: &Experts, block_rows: usize) -> GroupedGemmShape {
@@ -59,10 +59,9 @@ fn combine_shape(config: &ModelConfig, experts: &Experts) -> CombineExpertsShape
 pub(super) fn check(config: &ModelConfig, experts: &Experts) -> Result<(), CudaError> {
     route_shape(experts).check()?;
     combine_shape(config, experts).check()?;
-    SiluMulShape { width: experts.intermediate_size }.check()?;
     BLOCK_ROWS.into_iter().try_for_each(|rows| {
         group_shape(experts, rows).check()?;
-        gate_up_shape(config, experts, rows).check()?;
+        gate_up_shape(config, experts, rows).0.check()?;
         down_shape(config, experts, rows).check()
     })
 }
@@ -72,8 +71,7 @@ pub(super) struct ExpertKernels {
     experts: Experts,
     route: RouteExperts,
     group: [GroupRows; 2],
-    gate_up: [GroupedGemm; 2],
-    silu: SiluMul,
+    gate_up: [GatedGemm; 2],
     down: [GroupedGemm; 2],
     combine: CombineExperts,
 }
@@ -82,14 +80,13 @@ impl ExpertKernels {
     pub(super) fn compile(device: &CudaDevice, config: &ModelConfig, experts: &Experts) -> Result<Self, CudaError> {
         let [few, many] = BLOCK_ROWS;
         let group = |rows| GroupRows::compile(device, group_shape(experts, rows));
-        let gate_up = |rows| GroupedGemm::compile(device, gate_up_shape(config, experts, rows));
+        let gate_up = |rows| GatedGemm::compile(device, gate_up_shape(config, experts, rows));
         let down = |rows| GroupedGemm::compile(device, down_shape(config, experts, rows));
         Ok(Self {
             experts: experts.clone(),
             route: RouteExperts::compile(device, route_shape(experts))?,
             group: [group(few)?, group(many)?],
             gate_up: [gate_up(few)?, gate_up(many)?],
-            silu: SiluMul::compile(device, SiluMulShape { width: experts.intermediate_size })?,
             down: [down(few)?, down(many)?],
             combine: CombineExperts::compile(device, combine_shape(config, experts))?,
         })
@@ -105,14 +102,13 @@ pub(super) struct ExpertBuffers {
     sorted_rows: CudaSlice<i32>,
     block_expert: CudaSlice<i32>,
     used_rows: CudaSlice<i32>,
-    gate_up: CudaSlice<u16>,
     activated: CudaSlice<u16>,
     products: CudaSlice<u16>,
 }
 
 /// How many elements of 16 bits and of 32 bits each of them has.
 struct Elements {
-    narrow: [usize; 3],
+    narrow: [usize; 2],
     wide: [usize; 5],
 }
 
@@ -122,7 +118,7 @@ impl Elements {
         let blocks = BLOCK_ROWS.map(|block_rows| group_shape(experts, block_rows).most_blocks(rows));
         let sorted = blocks.iter().zip(BLOCK_ROWS).map(|(blocks, block_rows)| blocks * block_rows).max();
         Self {
-            narrow: [rows * 2 * inner, rows * inner, rows * config.hidden_size],
+            narrow: [rows * inner, rows * config.hidden_size],
             wide: [tokens * experts.count, rows, rows, sorted.unwrap_or(0), blocks.into_iter().max().unwrap_or(0)],
         }
     }
@@ -142,7 +138,7 @@ impl ExpertBuffers {
         tokens: usize,
     ) -> Result<Self, CudaError> {
         let Elements { narrow, wide } = Elements::of(config, experts, tokens);
-        let [gate_up, activated, products] = narrow;
+        let [activated, products] = narrow;
         let [logits, chosen, weights, sorted_rows, block_expert] = wide;
         Ok(Self {
             logits: device.zeros(logits)?,
@@ -151,7 +147,6 @@ impl ExpertBuffers {
             sorted_rows: device.zeros(sorted_rows)?,
             block_expert: device.zeros(block_expert)?,
             used_rows: device.zeros(1)?,
-            gate_up: device.zeros(gate_up)?,
             activated: device.zeros(activated)?,
             products: device.zeros(products)?,
         })
@@ -248,7 +243,7 @@ impl ExpertKernels {
                 used_rows: buffers.used_rows.slice_mut(..1),
             },
         )?;
-        device.grouped_gemm(
+        device.gated_gemm(
             &self.gate_up[size],
             GroupedGemmArgs {
                 input,
@@ -257,15 +252,7 @@ impl ExpertKernels {
                 block_expert: buffers.block_expert.slice(..blocks),
                 used_rows: buffers.used_rows.slice(..1),
                 rows: count,
-                output: buffers.gate_up.slice_mut(..count * 2 * inner),
-            },
-        )?;
-        device.silu_mul(
-            &self.silu,
-            SiluMulArgs {
-                gate_up: rows(buffers.gate_up.slice(..count * 2 * inner), 2 * inner),
-                rows: count,
-                output: rows_mut(buffers.activated.slice_mut(..count * inner), inner),
+                output: buffers.activated.slice_mut(..count * inner),
             },
         )?;
         device.grouped_gemm(

@@ -223,9 +223,10 @@ impl Emulation {
         self.linear(numbers, &name("o_proj"), &attended)
     }
 
-    fn gated(&self, numbers: Numbers, names: [&str; 3], prefix: &str, inputs: &Vectors) -> Vectors {
+    /// A gated block; `sums` is what the products with gates and ups are kept as.
+    fn gated(&self, (numbers, sums): (Numbers, Numbers), names: [&str; 3], prefix: &str, inputs: &Vectors) -> Vectors {
         let [gate, up, down] = names.map(|name| format!("{prefix}.{name}"));
-        let (gates, ups) = (self.linear(numbers, &gate, inputs), self.linear(numbers, &up, inputs));
+        let (gates, ups) = (self.linear(sums, &gate, inputs), self.linear(sums, &up, inputs));
         let row = |(gate, up): (&Vec<f64>, &Vec<f64>)| {
             numbers.round_all(gate.iter().zip(up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up))
         };
@@ -242,7 +243,8 @@ impl Emulation {
     ) -> (Vectors, Vectors) {
         const NAMES: [&str; 3] = ["gate_proj", "up_proj", "down_proj"];
         let Some((_, per_token, is_renormalised)) = self.experts() else {
-            return (self.gated(numbers, NAMES, &format!("layers.{layer}.mlp"), inputs), Vec::new());
+            // Gates and ups come from a product of their own, which writes them.
+            return (self.gated((numbers, numbers), NAMES, &format!("layers.{layer}.mlp"), inputs), Vec::new());
         };
         let (block, names) = if self.config["model_type"] == "mixtral" {
             ("block_sparse_moe", ["w1", "w3", "w2"])
@@ -261,7 +263,8 @@ impl Emulation {
             let mut sum: Vec<f64> = repeat_n(0.0, input.len()).collect();
             for (expert, weight) in chosen.iter().zip(expert_weights(logits, &chosen, is_renormalised)) {
                 let prefix = format!("{prefix}.experts.{expert}");
-                let output = self.gated(numbers, names, &prefix, &vec![input.clone()]);
+                // The product of experts writes what is gated, rounded once.
+                let output = self.gated((numbers, Numbers::Double), names, &prefix, &vec![input.clone()]);
                 for (sum, output) in sum.iter_mut().zip(&output[0]) {
                     *sum += weight * output;
                 }
