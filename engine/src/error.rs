@@ -73,6 +73,9 @@ pub enum Error {
     /// The CUDA device, its driver or its compiler refused something.
     #[error("CUDA: {0}")]
     Cuda(#[source] CudaError),
+    /// A CUDA device has too little memory.
+    #[error(transparent)]
+    NoRoom(#[from] crate::model::NoRoom),
     /// A kernel failed, and so does everything that follows on the CUDA device.
     #[error("CUDA: {0}: this process cannot use the device any more, start the engine again")]
     DeviceLost(#[source] CudaError),

@@ -22,7 +22,9 @@ pub use attention::{
 };
 pub use config::{Experts, ModelConfig};
 pub(crate) use config_hub::hub_json;
-pub use cuda::{CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, GraphUse, Product, Routed, RouterHook};
+pub use cuda::{
+    CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, GraphUse, NoRoom, Product, Routed, RouterHook, Steps,
+};
 pub use decoder::{Batch, Decoder};
 pub use plan::{Progress, WeightForm, WeightPlan};
 pub use rope::{Rope, RopeScaling};

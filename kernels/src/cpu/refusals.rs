@@ -80,6 +80,7 @@ fn matrices_and_products_of_other_shapes_are_refused() {
     refused("2 rows end", || matrix.expand_row(Isa::scalar(), 2, &mut [0.0; 3]));
     refused("are not rows of 4", || workers.for_each_row(&mut [0.0; 6], 4, |_, _| {}));
     refused("are not rows of 0", || workers.for_each_row(&mut [], 0, |_, _| {}));
+    refused("are not rows of 4", || workers.for_each_row_with(&mut [0; 6], 4, || (), |(), _, _| {}));
 }
 
 #[test]

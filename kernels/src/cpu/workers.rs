@@ -128,6 +128,25 @@ impl Workers {
             data.par_chunks_exact_mut(row_len).enumerate().for_each(|(index, row)| work(index, row));
         });
     }
+
+    /// The same for elements of any kind and work that needs room of its own, which `room` makes for some rows at a time.
+    ///
+    /// # Panics
+    ///
+    /// As [`Workers::for_each_row`].
+    pub fn for_each_row_with<T: Send, R>(
+        &self,
+        data: &mut [T],
+        row_len: usize,
+        room: impl Fn() -> R + Sync + Send,
+        work: impl Fn(&mut R, usize, &mut [T]) + Sync + Send,
+    ) {
+        assert!(row_len > 0 && data.len().is_multiple_of(row_len), "{} elements are not rows of {row_len}", data.len());
+        self.run(|| {
+            let rows = data.par_chunks_exact_mut(row_len).enumerate();
+            rows.for_each_init(room, |room, (index, row)| work(room, index, row));
+        });
+    }
 }
 
 #[cfg(test)]

@@ -161,8 +161,9 @@ impl CudaDevice {
         })
     }
 
-    /// Bytes of its memory that nobody has taken.
+    /// Bytes of its memory that nobody has taken once all work so far is done, some of which gives back what was dropped.
     pub fn free_memory(&self) -> Result<u64, CudaError> {
+        self.synchronize()?;
         self.context.mem_get_info().during("asking for free device memory").map(|(free, _)| free as u64)
     }
 
@@ -214,6 +215,13 @@ impl CudaDevice {
     /// Allocates values that are all zero bits. An empty buffer still has an address.
     pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, length: usize) -> Result<CudaSlice<T>, CudaError> {
         self.stream.alloc_zeros(length.max(1)).during("allocating device memory")
+    }
+
+    /// Allocates values that are about to be written.
+    pub(super) fn unwritten<T: DeviceRepr + ValidAsZeroBits>(&self, length: usize) -> Result<CudaSlice<T>, CudaError> {
+        // SAFETY: there is no value of `T` that a driver's memory could not hold, and nothing here gives one out before it was
+        // written.
+        unsafe { self.stream.alloc(length.max(1)) }.during("allocating device memory")
     }
 
     /// Copies values from the device, after all work so far.

@@ -107,6 +107,15 @@ pub enum CudaError {
         source: DriverError,
     },
 
+    /// The driver gives no memory of the host that the device can copy from while the program goes on.
+    #[error("pinning {} MiB of host memory: {source}", bytes.div_ceil(1 << 20))]
+    Pinned {
+        /// How much was asked for.
+        bytes: usize,
+        /// The driver's answer.
+        source: DriverError,
+    },
+
     /// The compiler refused something other than the source.
     #[error("{action}: {source}")]
     Compiler {
@@ -176,6 +185,12 @@ impl CudaError {
                 | CUDA_ERROR_LAUNCH_TIMEOUT
                 | CUDA_ERROR_MISALIGNED_ADDRESS
         )
+    }
+
+    /// Whether the device had too little memory.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Driver { source: DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY), .. })
     }
 }
 

@@ -35,6 +35,12 @@ pub(crate) struct Console {
     pub(crate) order: Option<Order>,
     /// There is no memory for graphs that can be launched.
     pub(crate) refuses_graphs: bool,
+    /// Bytes of the device's memory, if that was set.
+    pub(crate) memory: Option<u64>,
+    /// How many more allocations succeed, if not all that there is room for do.
+    pub(crate) allocations: Option<u64>,
+    /// Copies to the device that programs have asked for.
+    pub(crate) copies_in: u64,
 }
 
 impl Console {
@@ -52,6 +58,9 @@ impl Console {
             kernels: BTreeMap::new(),
             order: None,
             refuses_graphs: false,
+            memory: None,
+            allocations: None,
+            copies_in: 0,
         }
     }
 

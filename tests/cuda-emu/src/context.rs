@@ -53,9 +53,9 @@ struct RunnableGraph {
 }
 
 impl Context {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(memory: Memory) -> Self {
         Self {
-            memory: Memory::default(),
+            memory,
             streams: Streams::default(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -231,8 +231,7 @@ impl Context {
 
     /// Bytes that are free, and bytes in all.
     pub(crate) fn memory_info(&self) -> (usize, usize) {
-        let total = self.memory.capacity();
-        ((total - self.memory.used()) as usize, total as usize)
+        (self.memory.available() as usize, self.memory.capacity() as usize)
     }
 
     /// Memory, which may have to wait for work that gives some back.
@@ -240,7 +239,10 @@ impl Context {
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        if self.memory.capacity() - self.memory.used() < bytes as u64 {
+        if let Some(left) = &mut console.allocations {
+            *left = left.checked_sub(1).ok_or(Code::OUT_OF_MEMORY)?;
+        }
+        if self.memory.available() < bytes as u64 {
             self.finish_all(console)?;
         }
         self.memory.alloc(bytes).map_err(|error| memory_code(&error))

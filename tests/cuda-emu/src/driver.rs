@@ -6,6 +6,8 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ptx_emu::Memory;
+
 use crate::code::{Answer, Code};
 use crate::console::Console;
 use crate::context::Context;
@@ -53,7 +55,7 @@ impl Driver {
     pub(crate) fn retain(&mut self) -> usize {
         if self.primary.is_none() {
             self.generation += 1;
-            self.primary = Some(Context::new());
+            self.primary = Some(Context::new(Memory::with_capacity(self.memory())));
         }
         self.retained += 1;
         self.generation
@@ -74,6 +76,20 @@ impl Driver {
         self.console.order = seed.map(Order::new);
         if let Some(context) = &mut self.primary {
             context.unless_deferred(&mut self.console);
+        }
+    }
+
+    /// Bytes of the device's memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.console.memory.unwrap_or_else(|| Memory::default().capacity())
+    }
+
+    /// The device has so much memory from now on, or as much as at first; what is taken stays taken.
+    pub(crate) fn set_memory(&mut self, bytes: Option<u64>) {
+        self.console.memory = bytes;
+        let bytes = self.memory();
+        if let Some(context) = &mut self.primary {
+            context.memory.set_capacity(bytes);
         }
     }
 

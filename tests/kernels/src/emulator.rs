@@ -137,6 +137,36 @@ impl Emulator {
         self.set("cuda_emu_refuse_graphs", i32::from(refuses));
     }
 
+    /// Gives the device so much memory from now on, as if other programs took the rest, or as much as at first where `bytes` is 0.
+    /// What is taken stays taken.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn set_memory(&self, bytes: u64) {
+        self.set("cuda_emu_set_memory", bytes);
+    }
+
+    /// Lets so many allocations of device memory succeed from now on and none after them, whatever room there is, or again all that
+    /// there is room for.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn limit_allocations(&self, count: Option<u32>) {
+        self.set("cuda_emu_limit_allocations", count.map_or(-1, i64::from));
+    }
+
+    /// How many copies to the device programs have asked for so far.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    #[must_use]
+    pub fn copies_in(&self) -> u64 {
+        self.count("cuda_emu_copies_in")
+    }
+
     /// Switches off, or on again, all checks that execution can do without.
     ///
     /// # Panics

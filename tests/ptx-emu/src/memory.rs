@@ -147,10 +147,21 @@ impl Memory {
         self.capacity
     }
 
+    /// Lets it grow to `capacity` bytes from now on. What is allocated stays, even if that is more.
+    pub fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+    }
+
+    /// Bytes that can still be allocated.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        self.capacity.saturating_sub(self.used)
+    }
+
     /// Allocates `bytes` bytes at a multiple of 256; they count as uninitialised.
     pub fn alloc(&mut self, bytes: usize) -> Result<u64, MemoryError> {
         let size = bytes as u64;
-        let free = self.capacity - self.used;
+        let free = self.available();
         if size > free {
             return Err(MemoryError::OutOfMemory { requested: size, free, capacity: self.capacity });
         }
@@ -493,6 +504,9 @@ mod tests {
         assert!(memory.read(a, &mut [0]).is_err());
         assert_ne!(memory.alloc(100).unwrap(), a);
         assert!(matches!(memory.alloc(900), Err(MemoryError::OutOfMemory { free: 800, .. })));
+        memory.set_capacity(150);
+        assert!(memory.available() == 0 && memory.write(b, &[1; 100]).is_ok());
+        assert!(matches!(memory.alloc(1), Err(MemoryError::OutOfMemory { free: 0, capacity: 150, .. })));
     }
 
     #[test]

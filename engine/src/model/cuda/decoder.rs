@@ -1,5 +1,6 @@
 //! A model on a CUDA device, and its forward pass.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use kernels::cpu::Workers;
@@ -15,9 +16,9 @@ use super::inputs::StepShape;
 use super::kernels::{Kernels, MatrixSize, qkv_width};
 use super::state::{CudaSizes, CudaState};
 use super::weights::{DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceWeights, bytes};
-use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported};
+use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported, room};
 use crate::cancel::{Cancel, Never};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::config::ModelConfig;
 use crate::model::decoder::{Batch, inverse_frequencies};
 use crate::model::plan::WeightPlan;
@@ -58,18 +59,14 @@ impl CudaDecoder {
         let config = plan.config().clone();
         check_supported(&config, choices.page_size)?;
         let weight_bytes = bytes(plan);
-        let free = device.free_memory()?;
-        if weight_bytes as u64 > free {
-            return Err(Error::Setting(format!(
-                "the weights take {} MiB in bf16, and the device has {} MiB free: use --device cpu or a smaller model",
-                weight_bytes.div_ceil(1 << 20),
-                free >> 20
-            )));
-        }
+        room::require_weights(&device, weight_bytes as u64)?;
+        let kernels = Kernels::compile(&device, &config).map_err(|error| room::explain_kernels(&device, error))?;
+        let weights = DeviceWeights::load(plan, workers, &device)
+            .map_err(|error| room::explain_weights(&device, error, weight_bytes as u64))?;
         Ok(Self {
             frequencies: inverse_frequencies(plan, workers),
-            kernels: Kernels::compile(&device, &config)?,
-            weights: DeviceWeights::load(plan, workers, &device)?,
+            kernels,
+            weights,
             parameters: plan.parameters(),
             choices,
             identity: Arc::default(),
@@ -132,15 +129,17 @@ impl CudaDecoder {
         if let Some(prepared) = state.graphs.prepared(shape) {
             return self.decode(state, batch, prepared, cancel);
         }
-        state.inputs.set(&self.device, sizes, batch, shape)?;
+        state.inputs.set(&self.device, sizes, (batch, shape), batch.logit_rows)?;
         if !self.hidden_states(state, shape, cancel)? {
             return Ok(None);
         }
-        let mut logits = Vec::with_capacity(batch.logit_rows.len() * self.config.vocab_size);
-        for wanted in batch.logit_rows.chunks(LOGIT_ROWS.min(sizes.step_tokens)) {
-            state.inputs.want(&self.device, wanted)?;
-            self.logits(state, shape.tokens, wanted.len())?;
-            self.read_logits(state, wanted.len(), &mut logits)?;
+        let wanted = batch.logit_rows.len();
+        let together = LOGIT_ROWS.min(sizes.step_tokens);
+        let mut logits = Vec::with_capacity(wanted * self.config.vocab_size);
+        for start in (0..wanted).step_by(together) {
+            let rows = start..wanted.min(start + together);
+            self.logits(state, shape.tokens, &rows)?;
+            self.read_logits(state, rows.len(), &mut logits)?;
         }
         // Without logits nothing has waited for the kernels, and their failure would be told by another request.
         self.device.synchronize()?;
@@ -159,9 +158,8 @@ impl CudaDecoder {
         if cancel.is_cancelled() {
             return Ok(None);
         }
-        state.inputs.set(&self.device, state.sizes, batch, shape)?;
         let all: Vec<usize> = (0..shape.tokens).collect();
-        state.inputs.want(&self.device, &all)?;
+        state.inputs.set(&self.device, state.sizes, (batch, shape), &all)?;
         let mut graph = match state.graphs.next(shape) {
             Launch::Kernels => None,
             Launch::Graph(graph) => Some(graph),
@@ -189,7 +187,7 @@ impl CudaDecoder {
 
     fn launch_decode(&self, state: &mut CudaState, shape: StepShape) -> Launched {
         self.hidden_states(state, shape, &Never)?;
-        self.logits(state, shape.tokens, shape.tokens)
+        self.logits(state, shape.tokens, &(0..shape.tokens))
     }
 
     /// Launches everything up to the last normalisation for the step that the inputs have; false when it was cancelled.
@@ -215,7 +213,7 @@ impl CudaDecoder {
             GatherRowsArgs {
                 table: rows(self.weights.embedding.as_view(), width),
                 table_rows: self.config.vocab_size,
-                rows: RowNumbers::U32(state.inputs.token_ids.slice(..tokens)),
+                rows: RowNumbers::I32(state.inputs.token_ids()),
                 output: rows_mut(state.step.hidden.slice_mut(..tokens * width), width),
             },
         )
@@ -291,10 +289,9 @@ impl CudaDecoder {
         let router = (&weights.router, (experts.count, width));
         let output = FloatsMut::F32(buffers.logits.slice_mut(..tokens * experts.count));
         self.product(tokens, router, None, &step.normed, output)?;
-        let positions = || inputs.positions.slice(..tokens);
-        kernels.route(&self.device, positions(), buffers)?;
+        kernels.route(&self.device, inputs.positions(), buffers)?;
         if let Some(hook) = &self.router_hook {
-            kernels.show(&self.device, index, &positions(), buffers, hook)?;
+            kernels.show(&self.device, index, &inputs.positions(), buffers, hook)?;
         }
         kernels.forward(
             &self.device,
@@ -325,9 +322,9 @@ impl CudaDecoder {
                     epsilon: config.rms_norm_eps,
                 }),
                 clip: config.clip_qkv,
-                positions: state.inputs.positions.slice(..tokens),
+                positions: state.inputs.positions(),
                 turns: state.turns.as_view(),
-                slots: state.inputs.places.slice(..tokens),
+                slots: state.inputs.places(),
                 query: rows_mut(state.step.query.slice_mut(..tokens * query_size), query_size),
                 keys: pool.keys.as_view_mut(),
                 values: pool.values.as_view_mut(),
@@ -338,7 +335,7 @@ impl CudaDecoder {
 
     fn attend(&self, state: &mut CudaState, shape: StepShape, index: usize) -> Launched {
         let config = &self.config;
-        let (tokens, sequences, query_size) = (shape.tokens, shape.sequences, config.query_size());
+        let (tokens, query_size) = (shape.tokens, config.query_size());
         let CudaState { layers, layout, attention, inputs, step, .. } = state;
         self.device.paged_prefill_attention(
             &attention[&config.windows[index]].prefill,
@@ -349,11 +346,11 @@ impl CudaDecoder {
                 keys: layers[index].keys.as_view(),
                 values: layers[index].values.as_view(),
                 layout: *layout,
-                block_table: inputs.block_table.slice(..sequences * inputs.table_width),
-                table_width: inputs.table_width,
-                slots: inputs.slots.slice(..sequences),
-                query_starts: inputs.query_starts.slice(..=sequences),
-                context: inputs.context.slice(..sequences),
+                block_table: inputs.block_table(),
+                table_width: inputs.table_width(),
+                slots: inputs.slots(),
+                query_starts: inputs.query_starts(),
+                context: inputs.context(),
                 scale: score_scale(config),
                 sinks: None,
                 output: step.attended.slice_mut(..tokens * query_size),
@@ -377,10 +374,10 @@ impl CudaDecoder {
                 keys: layers[index].keys.as_view(),
                 values: layers[index].values.as_view(),
                 layout: *layout,
-                block_table: inputs.block_table.slice(..sequences * inputs.table_width),
-                table_width: inputs.table_width,
-                slots: inputs.slots.slice(..sequences),
-                context: inputs.context.slice(..sequences),
+                block_table: inputs.block_table(),
+                table_width: inputs.table_width(),
+                slots: inputs.slots(),
+                context: inputs.context(),
                 max_context: shape.max_context,
                 scale: score_scale(config),
                 sinks: None,
@@ -425,9 +422,9 @@ impl CudaDecoder {
         )
     }
 
-    /// Launches the logits of the step's tokens that the inputs name, `count` of them.
-    fn logits(&self, state: &mut CudaState, tokens: usize, count: usize) -> Launched {
-        let config = &self.config;
+    /// Launches the logits of those of the step's tokens that are `wanted` among the ones which the inputs name.
+    fn logits(&self, state: &mut CudaState, tokens: usize, wanted: &Range<usize>) -> Launched {
+        let (config, count) = (&self.config, wanted.len());
         let (width, columns) = (config.hidden_size, config.vocab_size);
         let CudaState { step, inputs, .. } = state;
         self.device.gather_rows(
@@ -435,7 +432,7 @@ impl CudaDecoder {
             GatherRowsArgs {
                 table: rows(step.normed.slice(..tokens * width), width),
                 table_rows: tokens,
-                rows: RowNumbers::I32(inputs.wanted.slice(..count)),
+                rows: RowNumbers::I32(inputs.wanted(wanted)),
                 output: rows_mut(step.wanted.slice_mut(..count * width), width),
             },
         )?;

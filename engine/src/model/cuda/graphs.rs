@@ -109,7 +109,12 @@ impl DecodeGraphs {
 
     /// Goes without from now on.
     pub(super) fn give_up(&mut self, error: &CudaError) {
-        self.report.failure = Some(error.to_string());
+        let way = if error.is_out_of_memory() {
+            ": a lower --max-total-tokens leaves memory for them, --disable-cuda-graph makes do without"
+        } else {
+            ""
+        };
+        self.report.failure = Some(format!("{error}{way}"));
     }
 
     pub(super) fn report(&self) -> &GraphUse {

@@ -9,6 +9,7 @@ mod graphs;
 mod inputs;
 mod kernels;
 mod products;
+mod room;
 mod state;
 mod weights;
 
@@ -17,6 +18,7 @@ pub use experts::{Routed, RouterHook};
 pub use graphs::GraphUse;
 pub(in crate::model) use kernels::attention_shape;
 pub use products::Product;
+pub use room::{NoRoom, Steps};
 pub use state::{CudaSizes, CudaState};
 
 use ::kernels::cuda::CudaDevice;

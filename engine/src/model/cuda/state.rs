@@ -5,16 +5,17 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use kernels::cuda::{
-    AttentionRules, CudaDevice, CudaSlice, DecodeAttention, DecodeWorkspace, KvLayout, PrefillAttention, RopeKvWrite,
-    rope_turns,
+    AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeWorkspace, KvLayout, PrefillAttention,
+    RopeKvWrite, Staging, rope_turns,
 };
 
 use super::experts::{self, ExpertBuffers};
 use super::graphs::{DecodeGraphs, GraphUse};
 use super::inputs::{self, StepInputs};
 use super::kernels::{attention_shape, experts_in_use, qkv_width, rope_shape};
+use super::room::Room;
 use super::{CudaChoices, DecodeKernel, ELEMENT, LOGIT_ROWS, check_supported};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::attention::split_shape;
 use crate::model::config::ModelConfig;
 
@@ -161,6 +162,12 @@ impl Splits {
     }
 }
 
+/// Puts many numbers on the device.
+fn upload(device: &CudaDevice, numbers: &[f32]) -> std::result::Result<CudaSlice<f32>, CudaError> {
+    const PART: usize = 1 << 20;
+    Staging::new(device, PART.min(numbers.len()))?.copy(device, numbers)
+}
+
 /// Compiles the kernels that know the size of a page: rotation with the write of keys and values, and attention by sliding
 /// window.
 pub(super) fn compile(
@@ -202,17 +209,24 @@ impl CudaState {
         model: Arc<()>,
     ) -> Result<Self> {
         check_supported(config, sizes.page_size)?;
+        let room = Room { config, sizes, decode: choices.decode };
+        room.require(device)?;
+        // What was free may have been taken by another program since.
+        let built = Self::build(device, (config, frequencies), sizes, choices, model);
+        built.map_err(|error| room.explain(device, error))
+    }
+
+    fn build(
+        device: &CudaDevice,
+        (config, frequencies): (&ModelConfig, &[f64]),
+        sizes: CudaSizes,
+        choices: CudaChoices,
+        model: Arc<()>,
+    ) -> Result<Self> {
         let decode = choices.decode;
-        let bytes = check_memory(device, config, sizes, decode)?;
         let shape = attention_shape(config, sizes.page_size);
         let layout = KvLayout::token_major(shape.kv(), sizes.pages);
-        // What was free may have been taken by another program since.
-        let pool = || {
-            device.zeros(sizes.pages * layout.page_stride).map_err(|error| {
-                let pages = sizes.pages;
-                Error::Setting(format!("{pages} pages of keys and values: {error} (lower --max-total-tokens)"))
-            })
-        };
+        let pool = || device.zeros(sizes.pages * layout.page_stride);
         let mut layers = Vec::new();
         for _ in 0..config.layers {
             layers.push(PoolLayer { keys: pool()?, values: pool()? });
@@ -228,12 +242,12 @@ impl CudaState {
                 DecodeKernel::SplitKv { tokens } => Some(Splits::new(device, config, sizes, tokens)?),
             },
             inputs: StepInputs::new(device, sizes)?,
-            turns: device.upload(&rope_turns(frequencies, config.rope.amplitude(), sizes.context_length))?,
+            turns: upload(device, &rope_turns(frequencies, config.rope.amplitude(), sizes.context_length))?,
             step: StepBuffers::new(device, config, sizes.step_tokens)?,
             graphs: DecodeGraphs::new(sizes, choices),
             model,
             sizes,
-            bytes,
+            bytes: Room { config, sizes, decode }.pools() as usize,
         })
     }
 
@@ -254,29 +268,4 @@ impl CudaState {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-}
-
-/// The bytes of the pools, or which setting would make them fit.
-fn check_memory(device: &CudaDevice, config: &ModelConfig, sizes: CudaSizes, decode: DecodeKernel) -> Result<usize> {
-    let page = 2 * config.layers * config.kv_size() * ELEMENT * sizes.page_size;
-    let rest = step_bytes(config, sizes, decode) + turns_bytes(config, sizes.context_length);
-    let free = usize::try_from(device.free_memory()?).unwrap_or(usize::MAX);
-    let pools = page.checked_mul(sizes.pages);
-    if let Some(pools) = pools.filter(|pools| pools.saturating_add(rest) <= free) {
-        return Ok(pools);
-    }
-    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
-    let tokens = free.saturating_sub(rest) / page * sizes.page_size;
-    let way = match tokens {
-        0 => "lower --chunked-prefill-size, or use --device cpu".to_owned(),
-        tokens => format!("--max-total-tokens {tokens} is the most that fits"),
-    };
-    Err(Error::Setting(format!(
-        "{} pages of {} tokens of keys and values take {} MiB beside {} MiB for a step, and the device has {} MiB free: {way}",
-        sizes.pages,
-        sizes.page_size,
-        mib(pools.unwrap_or(usize::MAX)),
-        mib(rest),
-        free >> 20
-    )))
 }

@@ -1,7 +1,9 @@
 //! Weights on a device: matrices rounded to bf16 once, norms and biases in single precision.
 
+use std::cell::RefCell;
+
 use kernels::cpu::{Matrix, Workers};
-use kernels::cuda::{CudaDevice, CudaError, CudaSlice, to_bf16};
+use kernels::cuda::{CudaDevice, CudaError, CudaSlice, Staging, to_bf16};
 
 use super::ELEMENT;
 use super::experts::ExpertWeights;
@@ -49,7 +51,11 @@ struct Loader<'a> {
     plan: &'a WeightPlan<'a>,
     workers: &'a Workers,
     device: &'a CudaDevice,
+    staging: RefCell<Staging<u16>>,
 }
+
+/// Elements of a part of a matrix on its way to the device: 8 MiB, of which the host has to have twice as much.
+const PART: usize = 4 << 20;
 
 /// The bytes of all weights of a plan once they are on a device.
 pub(super) fn bytes(plan: &WeightPlan<'_>) -> usize {
@@ -60,7 +66,12 @@ impl DeviceWeights {
     /// Reads all weights of a checked plan, one matrix at a time.
     pub(super) fn load(plan: &WeightPlan<'_>, workers: &Workers, device: &CudaDevice) -> Result<Self, CudaError> {
         let config = plan.config();
-        let loader = Loader { plan, workers, device };
+        // One row at least, which are as wide as what is multiplied with them.
+        let widest = [config.hidden_size, config.query_size(), config.intermediate_size];
+        let widest = widest.into_iter().chain(config.experts.iter().map(|experts| experts.intermediate_size)).max();
+        let part = PART.min(plan.parameters()).max(widest.unwrap_or(0));
+        let staging = RefCell::new(Staging::new(device, part)?);
+        let loader = Loader { plan, workers, device, staging };
         let embedding = loader.matrix(&[ModelTensor::Embedding])?;
         let layers = (0..config.layers).map(|index| loader.layer(index)).collect::<Result<_, _>>()?;
         let final_norm = loader.floats(&[ModelTensor::FinalNorm])?;
@@ -126,7 +137,7 @@ impl Loader<'_> {
         let (gates, downs): (Vec<_>, Vec<_>) =
             (gates.collect(), all.map(|expert| of_layer(ExpertDown(expert))).collect());
         Ok(ExpertWeights {
-            router: self.device.upload(&rounded(self.workers, &router))?,
+            router: self.upload(&router)?,
             gate_up: self.matrix(&gates)?,
             down: self.matrix(&downs)?,
         })
@@ -138,24 +149,28 @@ impl Loader<'_> {
 
     /// The matrices `parts` one below another.
     fn matrix(&self, parts: &[ModelTensor]) -> Result<CudaSlice<u16>, CudaError> {
-        self.device.upload(&rounded(self.workers, &self.plan.matrix(self.workers, parts)))
+        self.upload(&self.plan.matrix(self.workers, parts))
+    }
+
+    /// A part of a matrix is rounded while the one before is copied.
+    fn upload(&self, matrix: &Matrix) -> Result<CudaSlice<u16>, CudaError> {
+        let columns = matrix.columns();
+        let size = (matrix.rows() * columns, columns);
+        let round = |start, bits: &mut [u16]| round(self.workers, matrix, start / columns, bits);
+        self.staging.borrow_mut().upload(self.device, size, round)
     }
 }
 
-/// The nearest bf16 of every number of a matrix.
-fn rounded(workers: &Workers, matrix: &Matrix) -> Vec<u16> {
-    // Rows that are expanded at once: so many that a part is worth a thread, and few enough to stay in a cache.
-    const PART: usize = 16;
+/// The nearest bf16 of every number of the rows of a matrix from `first` on.
+fn round(workers: &Workers, matrix: &Matrix, first: usize, bits: &mut [u16]) {
     let columns = matrix.columns();
-    let mut bits = Vec::with_capacity(matrix.rows() * columns);
-    let mut part = vec![0.0; PART * columns];
-    for first in (0..matrix.rows()).step_by(PART) {
-        let count = PART.min(matrix.rows() - first);
-        let part = &mut part[..count * columns];
-        workers.for_each_row(part, columns, |row, out| matrix.expand_row(workers.isa(), first + row, out));
-        bits.extend(part.iter().map(|&number| to_bf16(number)));
-    }
-    bits
+    let room = || vec![0.0; columns];
+    workers.for_each_row_with(bits, columns, room, |numbers, row, bits| {
+        matrix.expand_row(workers.isa(), first + row, numbers);
+        for (bits, &number) in bits.iter_mut().zip(numbers.iter()) {
+            *bits = to_bf16(number);
+        }
+    });
 }
 
 #[cfg(test)]
@@ -165,10 +180,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_matrix_is_rounded_in_parts_and_keeps_its_order() {
-        let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
-        let numbers: Vec<f32> = (0..34).map(|number| number as f32 - 3.0).collect();
-        let bits = rounded(&workers, &Matrix::floats(2, numbers.clone()));
-        assert_eq!(bits, numbers.iter().map(|&number| to_bf16(number)).collect::<Vec<_>>());
+    fn rows_of_a_matrix_are_rounded_and_keep_their_order() {
+        let workers = Workers::new(NonZeroUsize::new(3).expect("not zero")).expect("threads start");
+        let numbers: Vec<f32> = (0..340).map(|number| number as f32 * 1.01 - 3.0).collect();
+        let mut bits = vec![0; 300];
+        round(&workers, &Matrix::floats(2, numbers.clone()), 20, &mut bits);
+        assert_eq!(bits, numbers[40..].iter().map(|&number| to_bf16(number)).collect::<Vec<_>>());
     }
 }

@@ -61,8 +61,8 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> C
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> Code {
-    let total = ptx_emu::Memory::default().capacity() as usize;
-    let answer = driver().check_device(device).map(|()| total);
+    let driver = driver();
+    let answer = driver.check_device(device).map(|()| driver.memory() as usize);
     // SAFETY: as above.
     unsafe { store(bytes, answer) }
 }

@@ -116,6 +116,7 @@ unsafe fn copy_in(to: u64, from: *const c_void, bytes: usize, call: Call) -> Ans
         let is_read_later = is_pinned || is_captured;
         let from = if is_read_later { Source::Host(range) } else { Source::Bytes(range.to_vec()) };
         context.submit(console, stream, Work::Write { to, from })?;
+        console.copies_in += 1;
         if call == Call::Blocking && is_pinned { context.finish_stream(console, stream) } else { Ok(()) }
     })
 }

@@ -98,6 +98,26 @@ extern "C" fn cuda_emu_refuse_graphs(refuses: c_int) {
     driver().console.refuses_graphs = refuses != 0;
 }
 
+/// Gives the device so much memory from now on, as if others took the rest or gave it back; 0 is as much as at first. What is taken
+/// stays taken.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_set_memory(bytes: u64) {
+    driver().set_memory((bytes != 0).then_some(bytes));
+}
+
+/// Lets so many allocations succeed from now on and none after them, whatever room there is: another program has taken it; −1 is no
+/// limit, as at first.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_limit_allocations(count: i64) {
+    driver().console.allocations = u64::try_from(count).ok();
+}
+
+/// How many copies to the device programs have asked for; those of graphs that are launched do not count.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_copies_in() -> u64 {
+    driver().console.copies_in
+}
+
 /// Copies the counters of the last kernel that succeeded, in the order of `ptx_emu::Stats`, to a buffer of `capacity`
 /// numbers, cut to fit, and returns how many there are. They are zero before the first kernel.
 ///

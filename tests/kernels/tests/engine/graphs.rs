@@ -131,6 +131,7 @@ fn a_capture_that_fails_is_told_and_steps_go_on_without() {
     assert_eq!((used.captured, used.launched), (0, 0));
     let warning = used.warning().expect("it is told");
     assert!(warning.contains("capturing work: ") && warning.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{warning}");
+    assert!(warning.contains("--max-total-tokens") && warning.contains("--disable-cuda-graph"), "{warning}");
 }
 
 #[test]

@@ -1,0 +1,210 @@
+//! Devices of several sizes: what does not fit is told, with the setting that does.
+//!
+//! The size is the emulator's, so this is a process of its own.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::checkpoint::{Checkpoint, LoadFormat};
+use engine::memory::Need;
+use engine::model::{CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, NoRoom, Steps, cuda};
+use engine::runner::{Runner, RunnerLimits};
+use engine::{Error, Result};
+use kernel_tests::{Emulator, device};
+use kernels::cpu::Workers;
+use kernels::cuda::CudaDevice;
+
+const CHOICES: CudaChoices =
+    CudaChoices { page_size: 16, decode: DecodeKernel::SplitKv { tokens: 64 }, graphs: true, settings_key: 0 };
+const CHUNK: usize = 48;
+const PAGES: usize = 6;
+
+/// A device whose memory this test decides about, and a model for it.
+struct Bench {
+    emulator: Emulator,
+    /// Keeps the context.
+    device: CudaDevice,
+    checkpoint: Checkpoint,
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/llama");
+        let checkpoint = Checkpoint::open(&model, LoadFormat::Auto).expect("a model");
+        Self { emulator: Emulator::open(), device: device(), checkpoint, _guard: guard }
+    }
+
+    /// Leaves so many bytes free.
+    fn leave(&self, bytes: u64) {
+        self.emulator.set_memory(0);
+        let all = 4 << 30;
+        self.emulator.set_memory(all - self.free() + bytes);
+    }
+
+    fn free(&self) -> u64 {
+        self.device.free_memory().expect("known")
+    }
+
+    fn need(&self, chunk: usize) -> Need {
+        cuda::need(&self.checkpoint.plan().expect("a plan"), chunk, CHOICES)
+    }
+
+    fn load(&self) -> Result<CudaDecoder> {
+        let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
+        CudaDecoder::load(&self.checkpoint.plan()?, &workers, device(), CHOICES)
+    }
+
+    fn loaded(&self) -> CudaDecoder {
+        self.leave(1 << 30);
+        self.load().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn sizes(&self) -> CudaSizes {
+        let context_length = self.checkpoint.config().context_length;
+        CudaSizes { page_size: 16, pages: PAGES, step_tokens: CHUNK, sequences: 1, context_length }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.emulator.set_memory(0);
+        self.emulator.limit_allocations(None);
+        self.emulator.defer(0);
+    }
+}
+
+/// What there was no room for, and how that is said.
+fn refusal<T>(result: Result<T>) -> (NoRoom, String) {
+    match result {
+        Ok(_) => panic!("there was room"),
+        Err(Error::NoRoom(why)) => (why, Error::NoRoom(why).to_string()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn weights_need_what_is_said() {
+    let bench = Bench::new();
+    let needed = bench.need(CHUNK).weights;
+    bench.leave(needed - 1);
+    let (why, said) = refusal(bench.load());
+    assert_eq!(why, NoRoom::Weights { needed, free: needed - 1 });
+    assert!(said.contains("MiB free: use --device cpu or a smaller model"), "{said}");
+    bench.leave(needed);
+    let model = bench.load().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((model.weight_bytes() as u64, bench.free()), (needed, 0));
+}
+
+#[test]
+fn a_step_and_pages_need_what_is_said() {
+    let bench = Bench::new();
+    let (model, sizes) = (bench.loaded(), bench.sizes());
+    let with = |bytes: u64, sizes: CudaSizes| -> Result<CudaState> {
+        bench.leave(bytes);
+        model.state(sizes)
+    };
+    let need = bench.need(CHUNK);
+    let (step, page) = (need.step, 16 * need.kv_per_token);
+    let all = step + PAGES as u64 * page;
+
+    let state = with(all, sizes).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((state.bytes() as u64, bench.free()), (PAGES as u64 * page, 0));
+    drop(state);
+
+    let (why, said) = refusal(with(all - 1, sizes));
+    let fitting = (PAGES - 1) * 16;
+    let expected =
+        NoRoom::Pages { pages: PAGES, page_size: 16, needed: PAGES as u64 * page, step, free: all - 1, fitting };
+    assert_eq!(why, expected);
+    assert!(said.ends_with("--max-total-tokens 80 is the most that fits"), "{said}");
+    with(all - 1, CudaSizes { pages: PAGES - 1, ..sizes }).unwrap_or_else(|error| panic!("{error}"));
+
+    // One page does not fit beside the step, and a shorter one is said to.
+    let free = step + page - 1;
+    let (why, said) = refusal(with(free, sizes));
+    let NoRoom::Step { tokens: CHUNK, fitting: Some(Steps { tokens, context_length: None }), .. } = why else {
+        panic!("{said}");
+    };
+    assert!(said.ends_with(&format!("--chunked-prefill-size {tokens} is the most that fits")), "{said}");
+    let shorter = |step_tokens| CudaSizes { step_tokens, pages: 1, ..sizes };
+    with(free, shorter(tokens)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(with(free, shorter(tokens + 1)).is_err());
+
+    // Not even a step of one token does.
+    let free = bench.need(1).step / 2;
+    let (why, said) = refusal(with(free, sizes));
+    let NoRoom::Step { fitting: Some(Steps { tokens: 1, context_length: Some(length) }), .. } = why else {
+        panic!("{said}");
+    };
+    assert!(said.contains(&format!("--chunked-prefill-size 1 --context-length {length} is the most")), "{said}");
+    let shortest = |context_length| CudaSizes { context_length, ..shorter(1) };
+    with(free, shortest(length)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(with(free, shortest(length + 1)).is_err());
+
+    let (why, said) = refusal(with(100, sizes));
+    assert!(matches!(why, NoRoom::Step { fitting: None, .. }), "{said}");
+    assert!(said.ends_with("use --device cpu or a smaller model"), "{said}");
+}
+
+/// What the pools before have given back counts, though the device has not come to it yet.
+#[test]
+fn a_runner_is_rebuilt_where_there_is_room_for_one() {
+    let bench = Bench::new();
+    let model = bench.loaded();
+    let need = bench.need(CHUNK);
+    let page = 16 * need.kv_per_token;
+    let limits =
+        |pool_pages| RunnerLimits { page_size: 16, pool_pages, chunked_prefill_size: CHUNK, context_length: None };
+    bench.leave(need.step + PAGES as u64 * page);
+    let mut runner = Runner::on_cuda(model, limits(PAGES)).unwrap_or_else(|error| panic!("{error}"));
+    for seed in 1..=4 {
+        bench.emulator.defer(seed);
+        runner = runner.rebuild(limits(PAGES)).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+    let (_, said) = refusal(runner.rebuild(limits(PAGES + 1)));
+    assert!(said.starts_with("7 pages of 16 tokens of keys and values take "), "{said}");
+    assert!(said.ends_with("--max-total-tokens 96 is the most that fits"), "{said}");
+}
+
+/// Between asking for free memory and taking it, another program may have taken it.
+#[test]
+fn every_allocation_that_fails_is_told_in_words_and_takes_nothing() {
+    let bench = Bench::new();
+    let before = bench.free();
+    let weights = (0..100).find(|&count| {
+        // Not all of them: each compiles the kernels of the model again.
+        let count = 11 * count;
+        bench.emulator.limit_allocations(Some(count));
+        let loaded = bench.load();
+        bench.emulator.limit_allocations(None);
+        if loaded.is_ok() {
+            return true;
+        }
+        let (why, said) = refusal(loaded);
+        assert!(matches!(why, NoRoom::Refused { what: "the weights", .. }), "{count}: {said}");
+        assert!(said.contains("another program takes it"), "{said}");
+        assert_eq!(bench.free(), before);
+        false
+    });
+    assert!(weights > Some(1), "{weights:?}");
+    let model = bench.loaded();
+    let before = bench.free();
+    let allocations = (0..1000).find(|&count| {
+        bench.emulator.limit_allocations(Some(count));
+        let state = model.state(bench.sizes());
+        bench.emulator.limit_allocations(None);
+        if state.is_ok() {
+            return true;
+        }
+        let (why, said) = refusal(state);
+        assert!(matches!(why, NoRoom::Refused { what: "a step, keys and values", .. }), "{count}: {said}");
+        assert!(said.contains("--max-total-tokens"), "{said}");
+        assert_eq!(bench.free(), before);
+        false
+    });
+    assert!(allocations > Some(10), "{allocations:?}");
+}

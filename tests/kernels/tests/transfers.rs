@@ -1,0 +1,76 @@
+//! What goes to the device, and when.
+//!
+//! The emulator counts and defers for the whole process, so this is a process of its own.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use engine::checkpoint::{Checkpoint, LoadFormat};
+use engine::model::{CudaChoices, CudaDecoder, DecodeKernel};
+use engine::runner::{Logits, Runner, RunnerLimits};
+use kernel_tests::{Emulator, device};
+use kernels::cpu::Workers;
+use kernels::cuda::Staging;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn runner(model: &str, graphs: bool) -> Runner {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models").join(model);
+    let checkpoint = Checkpoint::open(&model, LoadFormat::Auto).expect("a model");
+    let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
+    let choices = CudaChoices { page_size: 16, decode: DecodeKernel::SplitKv { tokens: 16 }, graphs, settings_key: 0 };
+    let model = CudaDecoder::load(&checkpoint.plan().expect("a plan"), &workers, device(), choices);
+    let limits = RunnerLimits { page_size: 16, pool_pages: 6, chunked_prefill_size: 80, context_length: Some(96) };
+    model.and_then(|model| Runner::on_cuda(model, limits)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_step_reads_one_copy_of_the_host() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let emulator = Emulator::open();
+    for (model, graphs) in [("llama", true), ("qwen3_moe", false)] {
+        let mut runner = runner(model, graphs);
+        let mut sequence = runner.start();
+        let tokens: Vec<u32> = (1..=75).collect();
+        // A prompt whose logits are computed in two parts, one of which only the last are wanted, and single tokens: launched
+        // kernel by kernel, captured, and launched as a whole.
+        let steps = [(75, Logits::All), (5, Logits::Nowhere), (3, Logits::Last)];
+        for (count, wanted) in steps.into_iter().chain([(1, Logits::Last); 4]) {
+            let before = emulator.copies_in();
+            runner.extend(&mut sequence, &tokens[..count], wanted).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(emulator.copies_in() - before, 1, "{model}: a step of {count}, {wanted:?}");
+        }
+        let launched = runner.graph_use().map(|used| used.launched);
+        assert_eq!(launched, Some(if graphs { 3 } else { 0 }), "{model}");
+        runner.release(sequence).expect("it held its pages");
+    }
+}
+
+/// A buffer that is filled again before it has been copied would be seen: the device copies late.
+#[test]
+fn values_go_through_two_buffers_in_parts() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let emulator = Emulator::open();
+    let device = device();
+    for seed in 1..=8 {
+        emulator.defer(seed);
+        let mut staging = Staging::<u16>::new(&device, 10).expect("pinned memory");
+        for (length, unit, parts) in [(40, 1, 4), (27, 3, 3), (32, 4, 4), (9, 9, 1), (0, 1, 0)] {
+            let before = emulator.copies_in();
+            let mut starts = Vec::new();
+            let uploaded = staging.upload(&device, (length, unit), |start, part| {
+                starts.push(start);
+                part.iter_mut().zip(start..).for_each(|(value, number)| *value = number as u16);
+            });
+            let uploaded = uploaded.expect("it is copied");
+            assert!(starts.len() == parts && starts.iter().all(|start| start % unit == 0), "{starts:?}");
+            assert_eq!(emulator.copies_in() - before, parts as u64);
+            let found = device.download(&uploaded.slice(..length)).expect("it is there");
+            assert!(found.iter().copied().eq(0..length as u16), "seed {seed}: {found:?}");
+        }
+        let refusal = staging.upload(&device, (22, 11), |_, _| ()).expect_err("a row is longer than a buffer");
+        assert_eq!(refusal.to_string(), "values of a part is 11; this launch needs 1 to 10");
+    }
+    emulator.defer(0);
+}
