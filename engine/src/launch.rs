@@ -18,6 +18,7 @@ use engine::runner::{Runner, RunnerLimits};
 use engine::sampling::Sampling;
 use engine::sizing::warm_up::WarmUp;
 use engine::tuning::{self, Autotune, Preparation};
+use engine::weights::{ElementType, Weights};
 use engine_config::exec::{
     ActivationDtype, AttentionBackend, Device, ExecBag, ExecKernelBag, GemmAutotune, GemmWarmup, WeightDtype,
 };
@@ -147,23 +148,35 @@ fn decide(resolved: Resolved<Settings>, checkpoint: &Checkpoint, device: Device)
             set.model().output_head(head);
         }
     })?;
+    // The names of the types that are stored, of those that `counts`.
+    let stored = |counts: fn(ElementType) -> bool| {
+        let tensors = checkpoint.weights().into_iter().flat_map(Weights::iter);
+        let types = tensors.map(|(_, tensor)| tensor.element).filter(|&element| counts(element));
+        types.map(ElementType::name).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+    };
     if device == Device::Cuda {
-        return resolved.decide(&format!("{path} runs on CUDA, whose kernels compute with bf16"), |now, set| {
+        let bf16 = format!("{path} runs on CUDA, whose kernels compute with bf16");
+        let kept = stored(cuda::is_kept);
+        let (form, why) = if kept.is_empty() {
+            (WeightDtype::Bf16, bf16.clone())
+        } else {
+            (WeightDtype::Stored, format!("{path} stores {kept}, for which CUDA has a kernel"))
+        };
+        let resolved = resolved.decide(&why, |now, set| {
             if now.exec().kernel().weight_dtype() == WeightDtype::Auto {
-                set.exec().kernel().weight_dtype(WeightDtype::Bf16);
+                set.exec().kernel().weight_dtype(form);
             }
+        })?;
+        return resolved.decide(&bf16, |now, set| {
             if now.exec().kernel().activation_dtype() == ActivationDtype::Auto {
                 set.exec().kernel().activation_dtype(ActivationDtype::Bf16);
             }
         });
     }
-    let (form, why) = match checkpoint.weights() {
-        Some(weights) => {
-            let types: BTreeSet<_> = weights.iter().map(|(_, tensor)| tensor.element.name()).collect();
-            let types: Vec<_> = types.into_iter().collect();
-            (WeightDtype::Stored, format!("{path} stores {}", types.join(", ")))
-        }
-        None => (WeightDtype::F32, format!("{path} has no weights, and those made up are float32")),
+    let (form, why) = if checkpoint.weights().is_some() {
+        (WeightDtype::Stored, format!("{path} stores {}", stored(|_| true)))
+    } else {
+        (WeightDtype::F32, format!("{path} has no weights, and those made up are float32"))
     };
     let resolved = resolved.decide(&why, |now, set| {
         if now.exec().kernel().weight_dtype() == WeightDtype::Auto {
@@ -401,11 +414,16 @@ pub(crate) fn build_runner(
         None
     };
     let limit = settings.memory_limit;
-    let available = match &device {
+    let free = device.as_ref().map(CudaDevice::free_memory).transpose().map_err(Failure::run)?;
+    let available = match free {
         None => limit.or(machine.memory),
-        Some(device) => Some(device.free_memory().map_err(Failure::run)?.min(limit.unwrap_or(u64::MAX))),
+        Some(free) => Some(free.min(limit.unwrap_or(u64::MAX))),
     };
-    let pool_pages = need(context, checkpoint, &plan).pages(available, page_size, wanted).map_err(Failure::run)?;
+    let pool_pages = need(context, checkpoint, &plan).pages(available, page_size, wanted).map_err(|too_little| {
+        let is_limited = limit.is_some_and(|limit| available == Some(limit) && free != Some(limit));
+        let raise = if is_limited { ", or raise --memory-limit" } else { "" };
+        Failure::Run(format!("{too_little}{raise}"))
+    })?;
     let limits = RunnerLimits {
         page_size,
         pool_pages,
@@ -462,14 +480,13 @@ pub(crate) fn plan<'a>(
     let is_cuda = pin.exec().device() == Device::Cuda;
     let form = match pin.exec().kernel().weight_dtype() {
         WeightDtype::Auto => return Err(undecided("exec.kernel.weight_dtype")),
-        // Read as they are stored, and rounded on their way to the device.
-        WeightDtype::Bf16 if is_cuda => WeightForm::Stored,
+        WeightDtype::Bf16 if is_cuda => WeightForm::Expanded,
         WeightDtype::Bf16 => {
             let message = "--weight-dtype bf16 is not available on the CPU, use auto, stored or f32";
             return Err(Failure::Usage(message.into()));
         }
-        WeightDtype::Stored | WeightDtype::F32 if is_cuda => {
-            let message = "--weight-dtype: weights are bf16 on CUDA, use auto or bf16";
+        WeightDtype::F32 if is_cuda => {
+            let message = "--weight-dtype f32 is not available on CUDA, use auto, stored or bf16";
             return Err(Failure::Usage(message.into()));
         }
         WeightDtype::Stored if checkpoint.weights().is_none() => {

@@ -158,7 +158,9 @@ pub struct Kernel {
     #[config(default = ActivationDtype::Auto, load_time)]
     pub activation_dtype: ActivationDtype,
     /// What the matrices of the model are kept as. On the CPU `auto` is `stored`, as its files have them, or `f32` where weights
-    /// are made up. `f32` expands them while loading: it takes more memory and gives the same numbers. On CUDA they are `bf16`.
+    /// are made up. `f32` expands them while loading: it takes more memory and gives the same numbers. On CUDA `auto` is `stored`
+    /// where a file has `Q8_0`, `Q4_0` or `Q4_1`, of which matrices stay as large as there, while others become bf16; else it is
+    /// `bf16`, which takes more memory and gives the same numbers.
     #[config(default = WeightDtype::Auto, load_time)]
     pub weight_dtype: WeightDtype,
     /// The folder that holds NVRTC and its builtins; the library path unless set.

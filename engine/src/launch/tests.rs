@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::checkpoint::Checkpoint;
 use engine::generate::{Step, generate};
-use engine::model::DecodeKernel;
+use engine::model::{DecodeKernel, WeightForm, cuda};
 use engine::runner::Runner;
 use engine::sizing::warm_up::WarmUp;
 use engine::tuning::Autotune;
@@ -23,6 +23,14 @@ use super::{
     Asked, Failure, Machine, Opened, ProductSettings, RunnerRole, SamplerRole, StepSettings, build_runner,
     kernel_check, need, open_where, plan, request,
 };
+
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../tests/support/gguf.rs"]
+mod gguf;
+
+fn json(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
+}
 
 /// Tests of the CPU are the same beside a GPU.
 fn no_cuda(_: &CudaOptions) -> Result<(), CudaError> {
@@ -131,14 +139,15 @@ fn memory_that_is_too_little_is_told_before_anything_is_read() {
         build_runner(&context, &checkpoint, machine).map(|runner| runner.capacity())
     };
     let refused = built(20 << 20).expect_err("less than the model").to_string();
-    assert!(refused.contains("and there are 20 MiB"), "{refused}");
+    assert!(refused.contains("and there are 20 MiB") && !refused.contains("--memory-limit"), "{refused}");
     // Ten pages, and not quite an eleventh.
     assert_eq!(built(need.model() + need.kv_per_token * 175).ok(), Some(160));
     assert_eq!(built(1 << 30).ok(), Some(2048));
     let Opened { context, checkpoint } = opened(&["--memory-limit=20MiB"]);
     let machine = Machine { isa: Isa::scalar(), memory: None };
     let refused = build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string());
-    assert!(refused.is_some_and(|refused| refused.contains("and there are 20 MiB")), "a limit that is set counts");
+    let refused = refused.expect("a limit that is set counts");
+    assert!(refused.contains("and there are 20 MiB") && refused.ends_with(", or raise --memory-limit"), "{refused}");
 }
 
 /// The value of a setting, and who gave it.
@@ -200,7 +209,7 @@ fn the_device_is_the_cpu_unless_there_is_one_that_runs_the_model_and_says_why() 
     // What a device cannot do is refused before it is opened.
     for (flags, why) in [
         (&["--device=cuda", "--page-size=24"][..], "page_size is 24; supported: powers of two"),
-        (&["--device=cuda", "--weight-dtype=f32"], "weights are bf16 on CUDA"),
+        (&["--device=cuda", "--weight-dtype=f32"], "--weight-dtype f32 is not available on CUDA"),
         (&["--device=cuda", "--activation-dtype=f32"], "--activation-dtype f32 is not available"),
         (&["--device=cpu", "--weight-dtype=bf16"], "--weight-dtype bf16 is not available on the CPU"),
     ] {
@@ -209,6 +218,36 @@ fn the_device_is_the_cpu_unless_there_is_one_that_runs_the_model_and_says_why() 
         let machine = Machine { isa: Isa::scalar(), memory: None };
         let failure = build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string());
         assert!(failure.as_ref().is_some_and(|failure| failure.contains(why)), "{flags:?}: {failure:?}");
+    }
+}
+
+#[test]
+fn weights_stay_as_they_are_stored_on_cuda_where_it_has_kernels_for_them() {
+    let llama = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/llama");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (blocks, plain) = (folder.path().join("blocks.gguf"), folder.path().join("plain.gguf"));
+    std::fs::write(&blocks, gguf::in_blocks(&llama, |name| name.contains("ffn").then_some(3))).expect("written");
+    std::fs::write(&plain, gguf::from_folder(&llama)).expect("written");
+    let bf16 = "runs on CUDA, whose kernels compute with bf16";
+    for (path, flags, expected, why) in [
+        (&blocks, &[][..], "stored", "blocks.gguf stores Q4_1, for which CUDA has a kernel"),
+        (&blocks, &["--weight-dtype=bf16"], "bf16", "--weight-dtype"),
+        (&plain, &[], "bf16", bf16),
+        (&plain, &["--weight-dtype=stored"], "stored", "--weight-dtype"),
+    ] {
+        let argv = ["engine", "--device=cuda", "--model-path", path.to_str().expect("text")];
+        let argv = argv.into_iter().chain(flags.iter().copied());
+        let opened = open_where(&Settings::loader().args(argv).facts(Facts::for_test()), None, |_| Ok(()));
+        let Opened { context, checkpoint } = opened.unwrap_or_else(|failure| panic!("{failure}"));
+        let (form, by) = decided(&context, "exec.kernel.weight_dtype");
+        assert!(form.trim_matches('"') == expected && by.contains(why), "{flags:?}: {form} {by}");
+        assert!(decided(&context, "exec.kernel.activation_dtype").1.contains(bf16));
+        let plan = plan(&context.view(), &checkpoint).unwrap_or_else(|failure| panic!("{failure}"));
+        // 3 x 3 matrices of 8192 elements, of which 20 bytes are 32.
+        let saved = if expected == "stored" && path == &blocks { 9 * (8192 * 2 - 8192 / 32 * 20) } else { 0 };
+        let all_bf16 = checkpoint.plan().expect("a plan").with_form(WeightForm::Expanded);
+        let of = |plan| cuda::need(plan, 1, StepSettings::read(&context).0.choices).weights;
+        assert_eq!(of(&all_bf16) - of(&plan), saved, "{flags:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use super::config::ModelConfig;
 use super::rope::RopeScaling;
 use super::tensors::{LayerTensor, ModelTensor, Naming, Stored};
 use crate::error::{Error, Result};
-use crate::weights::{Tensor, Weights, dummy};
+use crate::weights::{ElementType, Tensor, Weights, dummy};
 
 /// A model whose tensors have all been found to come from somewhere.
 pub struct WeightPlan<'a> {
@@ -24,9 +24,10 @@ pub struct WeightPlan<'a> {
 /// What the matrices that tokens are multiplied with are kept as. The products are the same, bit by bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightForm {
-    /// As their file has them; made-up ones are single precision.
+    /// As their file has them, on a CUDA device where it has a kernel for that and all of what is multiplied together is of one type;
+    /// made-up ones are single precision.
     Stored,
-    /// In single precision.
+    /// In single precision; on a CUDA device in bf16.
     Expanded,
 }
 
@@ -205,21 +206,41 @@ impl<'a> WeightPlan<'a> {
         }
     }
 
-    /// The matrices `parts` one below another.
+    /// The matrices `parts` one below another, in the plan's form.
     pub(super) fn matrix(&self, workers: &Workers, parts: &[ModelTensor]) -> Matrix {
+        self.stacked(workers, parts, |matrix| match self.form {
+            WeightForm::Stored => matrix,
+            WeightForm::Expanded => matrix.expanded(workers),
+        })
+    }
+
+    /// The same as their file has them.
+    pub(super) fn stored_matrix(&self, workers: &Workers, parts: &[ModelTensor]) -> Matrix {
+        self.stacked(workers, parts, |matrix| matrix)
+    }
+
+    fn stacked(&self, workers: &Workers, parts: &[ModelTensor], formed: impl Fn(Matrix) -> Matrix) -> Matrix {
         Matrix::stacked(parts.iter().map(|&part| match self.source {
             Source::Files(weights, naming) => {
                 let tensor = self.found(weights, naming, part);
                 let rows = part.shape(self.config).first().copied().unwrap_or(1);
                 let matrix = weights.matrix(tensor, rows, self.stored_row(naming, part));
                 self.tell_progress(part);
-                match self.form {
-                    WeightForm::Stored => matrix,
-                    WeightForm::Expanded => matrix.expanded(workers),
-                }
+                formed(matrix)
             }
             Source::Dummy => Matrix::floats(self.columns(part), self.load(workers, &[part])),
         }))
+    }
+
+    /// The type that all of `parts` are to be kept in: nothing where they are to be expanded, differ, or are made up.
+    pub(super) fn kept_type(&self, parts: &[ModelTensor]) -> Option<ElementType> {
+        let Source::Files(weights, naming) = self.source else { return None };
+        if self.form == WeightForm::Expanded {
+            return None;
+        }
+        let mut types = parts.iter().map(|&part| self.found(weights, naming, part).element);
+        let first = types.next()?;
+        types.all(|element| element == first).then_some(first)
     }
 
     /// Where a row of a matrix lies among those of its tensor.

@@ -104,6 +104,46 @@ pub(crate) fn from_folder(folder: &Path) -> Vec<u8> {
     with_tensors(&config, &json(&folder.join("tokenizer.json")), &tensors(folder, &config))
 }
 
+/// The same with those matrices in blocks whose rows can be: `kind` says of which type those of a name are, by the format's number, or leaves them as they
+/// are. It knows `Q4_0`, `Q4_1` and `Q8_0`.
+pub(crate) fn in_blocks(folder: &Path, kind: impl Fn(&str) -> Option<u32>) -> Vec<u8> {
+    let config = json(&folder.join("config.json"));
+    let mut all = tensors(folder, &config);
+    // Rows are whole blocks.
+    let is_matrix =
+        |tensor: &&mut TensorData| tensor.shape.len() > 1 && tensor.shape.last().is_some_and(|n| n % 32 == 0);
+    for tensor in all.iter_mut().filter(is_matrix) {
+        if let Some(kind) = kind(&tensor.name) {
+            let numbers: Vec<f32> =
+                tensor.bytes.as_chunks().0.iter().map(|&number| f32::from_le_bytes(number)).collect();
+            tensor.bytes = numbers.as_chunks().0.iter().flat_map(|block| quantised(block, kind)).collect();
+            tensor.kind = kind;
+        }
+    }
+    with_tensors(&config, &json(&folder.join("tokenizer.json")), &all)
+}
+
+/// A block of about these numbers. Its scale is a power of two, so that half precision has it exactly.
+fn quantised(numbers: &[f32; 32], kind: u32) -> Vec<u8> {
+    let largest = numbers.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+    let most = if kind == 8 { 127.0 } else { 7.0 };
+    let power = (largest / most).log2().ceil().max(-14.0);
+    let half = |power: f32| ((power as i32 + 15) as u16) << 10;
+    let codes = numbers.map(|number| (number / power.exp2()).round() as i8);
+    let mut bytes = half(power).to_le_bytes().to_vec();
+    if kind == 8 {
+        bytes.extend(codes.map(i8::cast_unsigned));
+        return bytes;
+    }
+    if kind == 3 {
+        // The least number that there is a code for: eight times the scale below zero.
+        bytes.extend((half(power + 3.0) | 0x8000).to_le_bytes());
+    }
+    let nibble = |code: i8| (code + 8) as u8;
+    bytes.extend((0..16).map(|i| nibble(codes[i]) | nibble(codes[i + 16]) << 4));
+    bytes
+}
+
 /// A model of tensors with the format's names, its configuration and vocabulary as folders have them.
 pub(crate) fn with_tensors(config: &Value, tokenizer: &Value, tensors: &[TensorData]) -> Vec<u8> {
     let number = |key: &str| config[key].as_u64().map(|number| Meta::U32(number as u32));

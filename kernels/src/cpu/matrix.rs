@@ -93,6 +93,20 @@ impl Matrix {
         all
     }
 
+    /// The type of its rows and their bytes as a file has them, in parts that follow one another; nothing where types differ or
+    /// numbers are in single precision.
+    #[must_use]
+    pub fn as_stored(&self) -> Option<(ElementType, Vec<&[u8]>)> {
+        let stored = |part| match part {
+            &Part::Stored(element, ref bytes) => Some((element, bytes.as_slice())),
+            Part::Floats(_) => None,
+        };
+        let parts: Vec<_> = self.parts.iter().map(stored).collect::<Option<_>>()?;
+        let &(element, _) = parts.first()?;
+        let bytes = parts.into_iter().map(|(other, bytes)| (other == element).then_some(bytes));
+        Some((element, bytes.collect::<Option<_>>()?))
+    }
+
     /// The same numbers in single precision, with which products have the same bits.
     #[must_use]
     pub fn expanded(&self, workers: &Workers) -> Self {
@@ -223,6 +237,15 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_of_one_type_has_the_bytes_of_all() {
+        let part = |element, bytes: &[u8]| Matrix::stored(element, 2, bytes.to_vec());
+        let of_one = Matrix::stacked([part(ElementType::F16, &[1, 2, 3, 4]), part(ElementType::F16, &[5; 8])]);
+        assert_eq!(of_one.as_stored(), Some((ElementType::F16, vec![&[1, 2, 3, 4][..], &[5; 8]])));
+        let of_two = Matrix::stacked([part(ElementType::F16, &[1; 4]), part(ElementType::Bf16, &[2; 4])]);
+        assert!(of_two.as_stored().is_none() && Matrix::floats(2, vec![1.0; 4]).as_stored().is_none());
+    }
+
+    #[test]
     fn a_stack_of_types_has_the_rows_of_all() {
         let mut random = Random::announced(0x7374_6163);
         let columns = 256;
@@ -235,6 +258,7 @@ mod tests {
             want.extend(numbers);
         }
         let matrix = Matrix::stacked(parts);
+        assert!(matrix.as_stored().is_none());
         assert_eq!((matrix.rows(), matrix.columns()), (want.len() / columns, columns));
         for workers in workers_of_every_kind() {
             assert_eq!(matrix.expanded(&workers).bytes(), size_of_val(want.as_slice()));

@@ -8,9 +8,10 @@ use super::floats::FloatsMut;
 use super::gemm_tile::{GemmTile, GemmTiles, TileKernels};
 use super::kernel::{KernelCode, KernelShape, push_optional, start};
 use super::nvrtc::KernelSource;
+use super::staging::Staging;
 
 /// How the 32 numbers of a block are stored: bytes as in GGUF files, where `d` and `m` are half-precision numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockFormat {
     /// `d`, then 32 signed bytes `q`: `d * q`.
     Q8_0,
@@ -65,9 +66,11 @@ pub struct QuantisedMatrix {
 }
 
 impl QuantisedMatrix {
-    /// Sorts and uploads `[columns, depth]` weights: a row for each column of the output. `depth` is a multiple of 32.
+    /// Sorts and uploads `[columns, depth]` weights: a row for each column of the output. `depth` is a multiple of 32, and `staging`
+    /// has room for a row: half as many values of 16 bits.
     pub fn upload(
         device: &CudaDevice,
+        staging: &mut Staging<u16>,
         format: BlockFormat,
         (columns, depth): (usize, usize),
         bytes: &[u8],
@@ -79,8 +82,26 @@ impl QuantisedMatrix {
             format!("{columns} rows of {blocks} blocks of {} bytes", format.block_bytes())
         })?;
         let stride = columns.next_multiple_of(8);
-        let (codes, scales) = sort(format, (columns, blocks, stride), bytes);
-        Ok(Self { format, columns, depth, codes: device.upload(&codes)?, scales: device.upload(&scales)?, stride })
+        let row = BLOCK * format.code_bits() / 16 * blocks;
+        let codes = staging.upload(device, (columns * row, row), |start, codes| {
+            let bytes = &bytes[start / row * blocks * format.block_bytes()..];
+            sort_codes(format, bytes, codes);
+        })?;
+        let scales = staging.copy(device, &sort_scales(format, (blocks, stride), bytes))?;
+        Ok(Self { format, columns, depth, codes, scales, stride })
+    }
+
+    /// Bytes that such weights take on a device.
+    #[must_use]
+    pub fn bytes(format: BlockFormat, (columns, depth): (usize, usize)) -> usize {
+        let scales = format.parts() * columns.next_multiple_of(8) * size_of::<u16>();
+        depth / BLOCK * (columns * BLOCK * format.code_bits() / 8 + scales)
+    }
+
+    /// How the weights are stored.
+    #[must_use]
+    pub fn format(&self) -> BlockFormat {
+        self.format
     }
 
     /// Rows of weights, which are the columns of a product.
@@ -96,28 +117,34 @@ impl QuantisedMatrix {
     }
 }
 
-/// Codes in the order in which the lanes of a warp want them, two bytes at a time, and the numbers of blocks by column.
-fn sort(format: BlockFormat, (columns, blocks, stride): (usize, usize, usize), bytes: &[u8]) -> (Vec<u16>, Vec<u16>) {
-    let parts = format.parts();
-    let mut codes = Vec::with_capacity(columns * blocks * BLOCK * format.code_bits() / 16);
-    let mut scales = vec![0; parts * blocks * stride];
-    for (number, block) in bytes.chunks_exact(format.block_bytes()).enumerate() {
-        let (column, row) = (number / blocks, number % blocks);
-        let (numbers, block_codes) = block.split_at(2 * parts);
-        for (part, number) in numbers.as_chunks().0.iter().enumerate() {
-            scales[(part * blocks + row) * stride + column] = u16::from_le_bytes(*number);
-        }
-        // A byte without sign is a signed one and 128, whose bits differ in the highest.
-        let flip = if format == BlockFormat::Q8_0 { 0x80 } else { 0 };
-        for sixteen in block_codes.as_chunks::<16>().0 {
-            for lane in 0..4 {
-                for first in [2 * lane, 2 * lane + 8] {
-                    codes.push(u16::from_le_bytes([sixteen[first] ^ flip, sixteen[first + 1] ^ flip]));
+/// The codes of blocks in the order in which the lanes of a warp want them, two bytes at a time.
+fn sort_codes(format: BlockFormat, bytes: &[u8], codes: &mut [u16]) {
+    // A byte without sign is a signed one and 128, whose bits differ in the highest.
+    let flip = if format == BlockFormat::Q8_0 { 0x80 } else { 0 };
+    let of_block = BLOCK * format.code_bits() / 16;
+    for (block, codes) in bytes.chunks_exact(format.block_bytes()).zip(codes.chunks_exact_mut(of_block)) {
+        let block_codes = &block[2 * format.parts()..];
+        for (sixteen, codes) in block_codes.as_chunks::<16>().0.iter().zip(codes.chunks_exact_mut(8)) {
+            for (lane, pair) in codes.chunks_exact_mut(2).enumerate() {
+                for (code, first) in pair.iter_mut().zip([2 * lane, 2 * lane + 8]) {
+                    *code = u16::from_le_bytes([sixteen[first] ^ flip, sixteen[first + 1] ^ flip]);
                 }
             }
         }
     }
-    (codes, scales)
+}
+
+/// The scales of blocks, and their minima below them, by column.
+fn sort_scales(format: BlockFormat, (blocks, stride): (usize, usize), bytes: &[u8]) -> Vec<u16> {
+    let parts = format.parts();
+    let mut scales = vec![0; parts * blocks * stride];
+    for (number, block) in bytes.chunks_exact(format.block_bytes()).enumerate() {
+        let (column, row) = (number / blocks, number % blocks);
+        for (part, number) in block[..2 * parts].as_chunks().0.iter().enumerate() {
+            scales[(part * blocks + row) * stride + column] = u16::from_le_bytes(*number);
+        }
+    }
+    scales
 }
 
 /// The arguments of one launch, on the device.

@@ -18,7 +18,8 @@ const USAGE: &str = "cargo xtask kernels [--target NAME]... [--bless | --check |
     --bless        commits the figures: writes them to tests/kernels/machine_code\n\
     --check        fails where they differ from those committed\n\
     --time         times compilation from nothing, and reading what was compiled before: of all kernels, or of a model's\n\
-    --prebuilt     adds the kernels of a model, of which config.json is enough, to a folder for --prebuilt-kernels;\n\
+    --prebuilt     adds the kernels of a model, of which config.json is enough, or of a GGUF file to a folder for\n\
+                   --prebuilt-kernels;\n\
     --page-size    of the engine that will use them, 16 unless given, and\n\
     --split-tokens its --decode-split-tokens, 256 unless given";
 
@@ -142,10 +143,13 @@ fn time(programs: &[Program], target: Target) -> Outcome {
 impl Model {
     /// What the engine loads for it, which the emulated device tells.
     fn programs(&self) -> Outcome<Vec<Program>> {
-        let checkpoint = Checkpoint::open(&self.folder, LoadFormat::Dummy)?;
+        // What is in a file decides which kernels its weights need; of a folder, the configuration is enough.
+        let format = if self.folder.is_file() { LoadFormat::Gguf } else { LoadFormat::Dummy };
+        let checkpoint = Checkpoint::open(&self.folder, format)?;
+        let plan = checkpoint.plan()?;
         let device = device();
         for decode in [DecodeKernel::Paged, DecodeKernel::SplitKv { tokens: self.split_tokens }] {
-            cuda::compile_kernels(&device, checkpoint.config(), self.page_size, decode)?;
+            cuda::compile_kernels(&device, &plan, self.page_size, decode)?;
         }
         Ok(device.loaded_programs())
     }

@@ -117,7 +117,8 @@ fn a_model_runs_on_prebuilt_kernels_alone() {
         let folder = tempfile::tempdir().unwrap();
         let device = device();
         let checkpoint = Checkpoint::open(&model, LoadFormat::Dummy).unwrap();
-        cuda::compile_kernels(&device, checkpoint.config(), CHOICES.page_size, CHOICES.decode).unwrap();
+        let plan = checkpoint.plan().unwrap();
+        cuda::compile_kernels(&device, &plan, CHOICES.page_size, CHOICES.decode).unwrap();
         Prebuilt::new(folder.path().to_owned()).build(&compiler(), &device.loaded_programs(), &targets).unwrap();
         let without = CudaOptions { nvrtc_path: None, prebuilt: Some(folder.path().to_owned()), ..options() };
         assert!(outcome_with(&without, Some(&model)).contains("the model runs"), "{name}");

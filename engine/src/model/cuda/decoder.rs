@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kernels::cpu::Workers;
 use kernels::cuda::{
     CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, FloatsMut, GatherRowsArgs,
-    GemmArgs, HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut,
-    SiluMulArgs,
+    GemmArgs, HeadNormWeights, PrefillAttentionArgs, QuantisedGemmArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows,
+    RowsMut, SiluMulArgs,
 };
 
 use super::experts::{ExpertWeights, RouterHook};
@@ -15,7 +15,9 @@ use super::graphs::Launch;
 use super::inputs::StepShape;
 use super::kernels::{Kernels, MatrixSize, qkv_width};
 use super::state::{CudaSizes, CudaState};
-use super::weights::{DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceWeights, bytes};
+use super::weights::{
+    DenseWeights, DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceMatrix, DeviceWeights, bytes, formats,
+};
 use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported, room};
 use crate::cancel::{Cancel, Never};
 use crate::error::Result;
@@ -60,7 +62,8 @@ impl CudaDecoder {
         check_supported(&config, choices.page_size)?;
         let weight_bytes = bytes(plan);
         room::require_weights(&device, weight_bytes as u64)?;
-        let kernels = Kernels::compile(&device, &config).map_err(|error| room::explain_kernels(&device, error))?;
+        let kernels = Kernels::compile(&device, &config, &formats(plan))
+            .map_err(|error| room::explain_kernels(&device, error))?;
         let weights = DeviceWeights::load(plan, workers, &device)
             .map_err(|error| room::explain_weights(&device, error, weight_bytes as u64))?;
         Ok(Self {
@@ -258,15 +261,15 @@ impl CudaDecoder {
         self.linear(tokens, &layer.attention_output, &step.attended, &mut step.update)?;
         self.normalise(state, tokens, &layer.mlp_norm, true)?;
         match &layer.feed_forward {
-            DeviceFeedForward::Dense { gate_up, down } => self.dense(state, tokens, gate_up, down),
+            DeviceFeedForward::Dense(weights) => self.dense(state, tokens, weights),
             DeviceFeedForward::Sparse(weights) => self.sparse(state, tokens, (index, weights)),
         }
     }
 
-    fn dense(&self, state: &mut CudaState, tokens: usize, gate_up: &DeviceLinear, down: &DeviceLinear) -> Launched {
+    fn dense(&self, state: &mut CudaState, tokens: usize, weights: &DenseWeights) -> Launched {
         let inner = self.config.intermediate_size;
         let step = &mut state.step;
-        self.linear(tokens, gate_up, &step.normed, &mut step.gate_up)?;
+        self.linear(tokens, &weights.gate_up, &step.normed, &mut step.gate_up)?;
         self.device.silu_mul(
             &self.kernels.silu,
             SiluMulArgs {
@@ -275,7 +278,7 @@ impl CudaDecoder {
                 output: rows_mut(step.activated.slice_mut(..tokens * inner), inner),
             },
         )?;
-        self.linear(tokens, down, &step.activated, &mut step.update)
+        self.linear(tokens, &weights.down, &step.activated, &mut step.update)
     }
 
     fn sparse(&self, state: &mut CudaState, tokens: usize, (index, weights): (usize, &ExpertWeights)) -> Launched {
@@ -288,7 +291,7 @@ impl CudaDecoder {
         };
         let router = (&weights.router, (experts.count, width));
         let output = FloatsMut::F32(buffers.logits.slice_mut(..tokens * experts.count));
-        self.product(tokens, router, None, &step.normed, output)?;
+        self.product_of_bf16(tokens, router, None, &step.normed, output)?;
         kernels.route(&self.device, inputs.positions(), buffers)?;
         if let Some(hook) = &self.router_hook {
             kernels.show(&self.device, index, &inputs.positions(), buffers, hook)?;
@@ -400,7 +403,31 @@ impl CudaDecoder {
         self.product(rows, (&linear.weight, linear.size), linear.bias.as_ref(), input, output)
     }
 
+    /// The same, for a result in either format. What a matrix is kept as changes no bit of it.
     fn product(
+        &self,
+        rows: usize,
+        (weight, size): (&DeviceMatrix, MatrixSize),
+        bias: Option<&CudaSlice<f32>>,
+        input: &CudaSlice<u16>,
+        output: FloatsMut<'_>,
+    ) -> Launched {
+        match weight {
+            DeviceMatrix::Bf16(weight) => self.product_of_bf16(rows, (weight, size), bias, input, output),
+            DeviceMatrix::Quantised(weights) => self.device.quantised_gemm(
+                &self.kernels.quantised[&weights.format()],
+                QuantisedGemmArgs {
+                    input: input.slice(..rows * weights.depth()),
+                    weights,
+                    bias: bias.map(CudaSlice::as_view),
+                    rows,
+                    output,
+                },
+            ),
+        }
+    }
+
+    fn product_of_bf16(
         &self,
         rows: usize,
         (weight, (columns, depth)): (&CudaSlice<u16>, MatrixSize),
@@ -436,9 +463,12 @@ impl CudaDecoder {
                 output: rows_mut(step.wanted.slice_mut(..count * width), width),
             },
         )?;
-        let head = self.weights.head.as_ref().unwrap_or(&self.weights.embedding);
         let output = FloatsMut::F32(step.logits.slice_mut(..count * columns));
-        self.product(count, (head, (columns, width)), None, &step.wanted, output)
+        let size = (columns, width);
+        match &self.weights.head {
+            Some(head) => self.product(count, (head, size), None, &step.wanted, output),
+            None => self.product_of_bf16(count, (&self.weights.embedding, size), None, &step.wanted, output),
+        }
     }
 
     /// Waits for the logits of `count` tokens and adds them to `logits`.

@@ -1,8 +1,10 @@
 //! The kernels that a model needs whatever the sizes of its runner, compiled once.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kernels::cuda::{
-    CudaDevice, CudaError, GatherRows, GatherRowsShape, Gemm, GemmTiles, HeadNorm, PrefillAttentionShape, RmsNorm,
-    RmsNormShape, RopeKvWriteShape, SiluMul, SiluMulShape,
+    BlockFormat, CudaDevice, CudaError, GatherRows, GatherRowsShape, Gemm, GemmTiles, HeadNorm, PrefillAttentionShape,
+    QuantisedGemm, RmsNorm, RmsNormShape, RopeKvWriteShape, SiluMul, SiluMulShape,
 };
 
 use super::experts::{self, ExpertKernels};
@@ -74,13 +76,22 @@ pub(super) struct Kernels {
     pub(super) gather: GatherRows,
     pub(super) silu: SiluMul,
     pub(super) experts: Option<ExpertKernels>,
-    /// The product with every matrix that all tokens are multiplied with. It is compiled when a size first needs it.
+    /// The product with every matrix that all tokens are multiplied with, where it is bf16. It is compiled when a size first needs
+    /// it.
     pub(super) product: Gemm,
+    /// Where it is of blocks, by how these are stored.
+    pub(super) quantised: BTreeMap<BlockFormat, QuantisedGemm>,
 }
 
 impl Kernels {
-    pub(super) fn compile(device: &CudaDevice, config: &ModelConfig) -> Result<Self, CudaError> {
+    /// For matrices in bf16, and for those of blocks in `formats`.
+    pub(super) fn compile(
+        device: &CudaDevice,
+        config: &ModelConfig,
+        formats: &BTreeSet<BlockFormat>,
+    ) -> Result<Self, CudaError> {
         let hidden = config.hidden_size;
+        let quantised = |&format| Ok((format, QuantisedGemm::compile(device, format, GemmTiles::default())?));
         Ok(Self {
             norm: RmsNorm::compile(device, RmsNormShape { width: hidden })?,
             gather: GatherRows::compile(device, GatherRowsShape { width: hidden })?,
@@ -90,6 +101,7 @@ impl Kernels {
                 None => None,
             },
             product: Gemm::new(GemmTiles::default()),
+            quantised: formats.iter().map(quantised).collect::<Result<_, CudaError>>()?,
         })
     }
 }

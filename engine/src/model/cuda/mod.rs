@@ -27,6 +27,7 @@ use super::config::ModelConfig;
 use super::plan::WeightPlan;
 use crate::error::{Error, Result};
 use crate::memory::Need;
+use crate::weights::ElementType;
 
 /// What computes the attention of steps in which every sequence has one new token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,15 +65,22 @@ pub fn check_supported(config: &ModelConfig, page_size: usize) -> Result<()> {
     kernels::check(config, page_size).map_err(|error| refused(error.to_string()))
 }
 
-/// Compiles every kernel of a model and keeps none of them: what `device` has loaded then is what the model needs.
+/// Whether matrices whose file has them in such elements may stay so on a device, because a kernel reads them.
+#[must_use]
+pub fn is_kept(element: ElementType) -> bool {
+    weights::block_format(element).is_some()
+}
+
+/// Compiles every kernel of a checked plan's model and keeps none of them: what `device` has loaded then is what the model needs.
 pub fn compile_kernels(
     device: &CudaDevice,
-    config: &ModelConfig,
+    plan: &WeightPlan<'_>,
     page_size: usize,
     decode: DecodeKernel,
 ) -> Result<()> {
+    let config = plan.config();
     check_supported(config, page_size)?;
-    kernels::Kernels::compile(device, config)?.product.compile_all(device)?;
+    kernels::Kernels::compile(device, config, &weights::formats(plan))?.product.compile_all(device)?;
     state::compile(device, config, (page_size, decode))?;
     Ok(())
 }

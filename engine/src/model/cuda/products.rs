@@ -8,7 +8,7 @@ use kernels::cuda::{CudaError, CudaSlice, DeviceFacts, FloatsMut, Gemm, GemmArgs
 
 use super::decoder::CudaDecoder;
 use super::kernels::MatrixSize;
-use super::weights::{DeviceFeedForward, DeviceWeights};
+use super::weights::{DeviceFeedForward, DeviceMatrix, DeviceWeights};
 use super::{ELEMENT, LOGIT_ROWS};
 use crate::error::Result;
 use crate::model::config::ModelConfig;
@@ -33,7 +33,7 @@ struct Matrices<'a> {
     is_f32: bool,
 }
 
-/// All matrices that every token is multiplied with, by their size.
+/// All matrices in bf16 that every token is multiplied with, by their size.
 fn matrices<'a>(weights: &'a DeviceWeights, config: &ModelConfig) -> BTreeMap<MatrixSize, Matrices<'a>> {
     let mut all: BTreeMap<MatrixSize, Matrices<'a>> = BTreeMap::new();
     let mut add = |size, weight, most_rows: usize, is_f32| {
@@ -42,23 +42,27 @@ fn matrices<'a>(weights: &'a DeviceWeights, config: &ModelConfig) -> BTreeMap<Ma
         of_size.most_rows = of_size.most_rows.max(most_rows);
     };
     for layer in &weights.layers {
-        for linear in [&layer.query_key_value, &layer.attention_output] {
-            add(linear.size, &linear.weight, usize::MAX, false);
+        let dense = match &layer.feed_forward {
+            DeviceFeedForward::Dense(dense) => Some([&dense.gate_up, &dense.down]),
+            DeviceFeedForward::Sparse(_) => None,
+        };
+        let attention = [&layer.query_key_value, &layer.attention_output];
+        for linear in attention.into_iter().chain(dense.into_iter().flatten()) {
+            if let DeviceMatrix::Bf16(weight) = &linear.weight {
+                add(linear.size, weight, usize::MAX, false);
+            }
         }
-        match &layer.feed_forward {
-            DeviceFeedForward::Dense { gate_up, down } => {
-                for linear in [gate_up, down] {
-                    add(linear.size, &linear.weight, usize::MAX, false);
-                }
-            }
-            DeviceFeedForward::Sparse(experts) => {
-                let count = config.experts.as_ref().map_or(0, |experts| experts.count);
-                add((count, config.hidden_size), &experts.router, usize::MAX, true);
-            }
+        if let DeviceFeedForward::Sparse(experts) = &layer.feed_forward {
+            let count = config.experts.as_ref().map_or(0, |experts| experts.count);
+            add((count, config.hidden_size), &experts.router, usize::MAX, true);
         }
     }
-    let head = weights.head.as_ref().unwrap_or(&weights.embedding);
-    add((config.vocab_size, config.hidden_size), head, LOGIT_ROWS, true);
+    let size = (config.vocab_size, config.hidden_size);
+    match &weights.head {
+        None => add(size, &weights.embedding, LOGIT_ROWS, true),
+        Some(DeviceMatrix::Bf16(head)) => add(size, head, LOGIT_ROWS, true),
+        Some(DeviceMatrix::Quantised(_)) => {}
+    }
     all
 }
 
@@ -75,7 +79,7 @@ fn elements(matrices: &BTreeMap<MatrixSize, Matrices<'_>>, rows: usize) -> [usiz
 }
 
 impl CudaDecoder {
-    /// The sizes of the products that every token goes through.
+    /// The sizes of the products with matrices in bf16 that every token goes through.
     #[must_use]
     pub fn products(&self) -> Vec<Product> {
         let product = |((columns, depth), of_size): (MatrixSize, Matrices<'_>)| Product {

@@ -1,21 +1,29 @@
-//! Weights on a device: matrices rounded to bf16 once, norms and biases in single precision.
+//! Weights on a device: matrices rounded to bf16 once or of the blocks that their file has, norms and biases in single precision.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
-use kernels::cpu::{Matrix, Workers};
-use kernels::cuda::{CudaDevice, CudaError, CudaSlice, Staging, to_bf16};
+use kernels::cpu::{ElementType, Matrix, Workers};
+use kernels::cuda::{BlockFormat, CudaDevice, CudaError, CudaSlice, QuantisedMatrix, Staging, to_bf16};
 
 use super::ELEMENT;
 use super::experts::ExpertWeights;
 use super::kernels::MatrixSize;
 use crate::model::architecture::{AttentionBias, QueryKeyNorm};
-use crate::model::config::Experts;
+use crate::model::config::{Experts, ModelConfig};
 use crate::model::plan::WeightPlan;
 use crate::model::tensors::{LayerTensor, ModelTensor};
 
+/// A matrix that tokens are multiplied with.
+pub(super) enum DeviceMatrix {
+    Bf16(CudaSlice<u16>),
+    Quantised(QuantisedMatrix),
+}
+
 /// `y = x · Wᵀ + b`.
 pub(super) struct DeviceLinear {
-    pub(super) weight: CudaSlice<u16>,
+    pub(super) weight: DeviceMatrix,
     pub(super) size: MatrixSize,
     pub(super) bias: Option<CudaSlice<f32>>,
 }
@@ -26,8 +34,8 @@ pub(super) struct DeviceWeights {
     pub(super) embedding: CudaSlice<u16>,
     pub(super) layers: Vec<DeviceLayer>,
     pub(super) final_norm: CudaSlice<f32>,
-    /// Like the embedding; nothing where the embedding is the head.
-    pub(super) head: Option<CudaSlice<u16>>,
+    /// Of the embedding's size; nothing where the embedding is the head.
+    pub(super) head: Option<DeviceMatrix>,
 }
 
 /// The weights of a layer.
@@ -42,8 +50,15 @@ pub(super) struct DeviceLayer {
 
 /// The feed-forward block of a layer.
 pub(super) enum DeviceFeedForward {
-    Dense { gate_up: DeviceLinear, down: DeviceLinear },
+    Dense(Box<DenseWeights>),
     Sparse(ExpertWeights),
+}
+
+/// Those of a feed-forward block for all tokens.
+pub(super) struct DenseWeights {
+    /// Gates above what they gate.
+    pub(super) gate_up: DeviceLinear,
+    pub(super) down: DeviceLinear,
 }
 
 /// What loading needs.
@@ -57,9 +72,49 @@ struct Loader<'a> {
 /// Elements of a part of a matrix on its way to the device: 8 MiB, of which the host has to have twice as much.
 const PART: usize = 4 << 20;
 
+/// The tensors of every matrix that may be kept as its file has it, one below another. Of the embedding rows are gathered, and the
+/// products with experts and routers have kernels for bf16 alone.
+fn keepable(config: &ModelConfig) -> Vec<Vec<ModelTensor>> {
+    use LayerTensor::{Down, Gate, Key, Output, Query, Up, Value};
+    let of_layer = |layer: usize| {
+        let dense: &[&[LayerTensor]] = if config.experts_of(layer).is_some() { &[] } else { &[&[Gate, Up], &[Down]] };
+        let attention: [&[LayerTensor]; 2] = [&[Query, Key, Value], &[Output]];
+        let stacks = attention.into_iter().chain(dense.iter().copied());
+        stacks.map(move |stack| stack.iter().map(|&tensor| ModelTensor::Layer(layer, tensor)).collect())
+    };
+    let head = (!config.tied_embeddings).then(|| vec![ModelTensor::Head]);
+    (0..config.layers).flat_map(|layer| of_layer(layer).collect::<Vec<_>>()).chain(head).collect()
+}
+
+/// The blocks of elements that a kernel reads as a file has them.
+pub(super) fn block_format(element: ElementType) -> Option<BlockFormat> {
+    match element {
+        ElementType::Q8_0 => Some(BlockFormat::Q8_0),
+        ElementType::Q4_0 => Some(BlockFormat::Q4_0),
+        ElementType::Q4_1 => Some(BlockFormat::Q4_1),
+        _ => None,
+    }
+}
+
+/// The blocks that a matrix stays in, if it does.
+fn kept_format(plan: &WeightPlan<'_>, parts: &[ModelTensor]) -> Option<BlockFormat> {
+    block_format(plan.kept_type(parts)?)
+}
+
+/// The blocks that matrices of a plan stay in.
+pub(super) fn formats(plan: &WeightPlan<'_>) -> BTreeSet<BlockFormat> {
+    keepable(plan.config()).iter().filter_map(|parts| kept_format(plan, parts)).collect()
+}
+
 /// The bytes of all weights of a plan once they are on a device.
 pub(super) fn bytes(plan: &WeightPlan<'_>) -> usize {
-    plan.bytes_with_matrices_of(ELEMENT)
+    let saved = |parts: Vec<ModelTensor>| {
+        let shapes = parts.iter().map(|part| part.shape(plan.config()));
+        let (rows, columns) = shapes.fold((0, 0), |(rows, _), shape| (rows + shape[0], shape[1]));
+        let format = kept_format(plan, &parts)?;
+        Some(rows * columns * ELEMENT - QuantisedMatrix::bytes(format, (rows, columns)))
+    };
+    plan.bytes_with_matrices_of(ELEMENT) - keepable(plan.config()).into_iter().filter_map(saved).sum::<usize>()
 }
 
 impl DeviceWeights {
@@ -72,7 +127,7 @@ impl DeviceWeights {
         let part = PART.min(plan.parameters()).max(widest.unwrap_or(0));
         let staging = RefCell::new(Staging::new(device, part)?);
         let loader = Loader { plan, workers, device, staging };
-        let embedding = loader.matrix(&[ModelTensor::Embedding])?;
+        let embedding = loader.rounded(&[ModelTensor::Embedding])?;
         let layers = (0..config.layers).map(|index| loader.layer(index)).collect::<Result<_, _>>()?;
         let final_norm = loader.floats(&[ModelTensor::FinalNorm])?;
         let head = if config.tied_embeddings { None } else { Some(loader.matrix(&[ModelTensor::Head])?) };
@@ -120,10 +175,10 @@ impl Loader<'_> {
             mlp_norm: one(MlpNorm)?,
             feed_forward: match config.experts_of(index) {
                 Some(experts) => DeviceFeedForward::Sparse(self.experts(index, experts)?),
-                None => DeviceFeedForward::Dense {
+                None => DeviceFeedForward::Dense(Box::new(DenseWeights {
                     gate_up: linear(&[Gate, Up], &[GateBias, UpBias], config.mlp_bias, (2 * inner, hidden))?,
                     down: linear(&[Down], &[DownBias], config.mlp_bias, (hidden, inner))?,
-                },
+                })),
             },
         })
     }
@@ -136,20 +191,30 @@ impl Loader<'_> {
         let gates = all.clone().flat_map(|expert| [ExpertGate(expert), ExpertUp(expert)].map(of_layer));
         let (gates, downs): (Vec<_>, Vec<_>) =
             (gates.collect(), all.map(|expert| of_layer(ExpertDown(expert))).collect());
-        Ok(ExpertWeights {
-            router: self.upload(&router)?,
-            gate_up: self.matrix(&gates)?,
-            down: self.matrix(&downs)?,
-        })
+        Ok(ExpertWeights { router: self.upload(&router)?, gate_up: self.rounded(&gates)?, down: self.rounded(&downs)? })
     }
 
     fn floats(&self, parts: &[ModelTensor]) -> Result<CudaSlice<f32>, CudaError> {
         self.device.upload(&self.plan.load(self.workers, parts))
     }
 
-    /// The matrices `parts` one below another.
-    fn matrix(&self, parts: &[ModelTensor]) -> Result<CudaSlice<u16>, CudaError> {
-        self.upload(&self.plan.matrix(self.workers, parts))
+    /// The matrices `parts` one below another, in the blocks of their file if that is wanted and there is a kernel for these.
+    fn matrix(&self, parts: &[ModelTensor]) -> Result<DeviceMatrix, CudaError> {
+        let matrix = self.plan.stored_matrix(self.workers, parts);
+        let (Some(format), Some((_, bytes))) = (kept_format(self.plan, parts), matrix.as_stored()) else {
+            return Ok(DeviceMatrix::Bf16(self.upload(&matrix)?));
+        };
+        let bytes = match bytes.as_slice() {
+            [all] => Cow::Borrowed(*all),
+            several => Cow::Owned(several.concat()),
+        };
+        let (size, mut staging) = ((matrix.rows(), matrix.columns()), self.staging.borrow_mut());
+        Ok(DeviceMatrix::Quantised(QuantisedMatrix::upload(self.device, &mut staging, format, size, &bytes)?))
+    }
+
+    /// The matrices `parts` one below another, in bf16.
+    fn rounded(&self, parts: &[ModelTensor]) -> Result<CudaSlice<u16>, CudaError> {
+        self.upload(&self.plan.stored_matrix(self.workers, parts))
     }
 
     /// A part of a matrix is rounded while the one before is copied.

@@ -7,6 +7,7 @@ use super::norm::WeightFormat;
 use crate::cuda::device::CudaDevice;
 use crate::cuda::error::CudaError;
 use crate::cuda::quantised_gemm::{BlockFormat, QuantisedGemm, QuantisedGemmArgs, QuantisedMatrix};
+use crate::cuda::staging::Staging;
 
 /// Activations, blocks of weights and a bias. Scales are of either sign, and some are zero or have no leading one.
 #[derive(Debug, Clone)]
@@ -69,7 +70,8 @@ impl QuantisedGemmProblem {
         format: WeightFormat,
     ) -> Result<GemmResult, CudaError> {
         let ProductSize { rows, columns, depth } = self.size;
-        let weights = QuantisedMatrix::upload(device, self.format, (columns, depth), &self.blocks)?;
+        let mut staging = Staging::new(device, depth)?;
+        let weights = QuantisedMatrix::upload(device, &mut staging, self.format, (columns, depth), &self.blocks)?;
         self.dense.launch(device, format, |input, bias, output| {
             device.quantised_gemm(kernel, QuantisedGemmArgs { input, weights: &weights, bias, rows, output })
         })

@@ -5,6 +5,7 @@ mod emulation;
 mod graphs;
 mod limits;
 mod logits;
+mod quantised;
 mod tuning;
 
 use std::num::NonZeroUsize;

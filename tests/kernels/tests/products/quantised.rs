@@ -9,7 +9,7 @@ use kernel_tests::product_cases::{self, DENSE_TILES, FORMATS};
 use kernels::cuda::check::{Bias, ProductSize, QuantisedGemmProblem, WeightFormat};
 use kernels::cuda::{
     BlockFormat, CudaError, CudaSlice, FloatsMut, Gemm, GemmTile, GemmTiles, QuantisedGemm, QuantisedGemmArgs,
-    QuantisedMatrix, to_bf16,
+    QuantisedMatrix, Staging, to_bf16,
 };
 
 #[test]
@@ -63,7 +63,10 @@ fn reference_blocks_are_expanded_as_their_own_implementation_does() {
 #[test]
 fn a_matrix_and_a_launch_of_another_size_are_refused() {
     let device = device();
-    let upload = |format, size, bytes| QuantisedMatrix::upload(&device, format, size, &vec![0; bytes]);
+    let upload = |format, size, bytes| {
+        let mut staging = Staging::new(&device, 40).unwrap();
+        QuantisedMatrix::upload(&device, &mut staging, format, size, &vec![0; bytes])
+    };
     let error = upload(BlockFormat::Q8_0, (3, 40), 3 * 34).unwrap_err();
     assert_eq!(error.to_string(), "depth is 40; supported: positive multiples of 32");
     for (format, bytes) in [(BlockFormat::Q8_0, 34), (BlockFormat::Q4_0, 18), (BlockFormat::Q4_1, 20)] {
