@@ -7,8 +7,8 @@ use std::time::Duration;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUdevice_attribute_enum, CUevent_flags, CUfunction_attribute_enum, CUresult};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchArgs,
-    ValidAsZeroBits,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError,
+    LaunchArgs, ValidAsZeroBits,
 };
 use cudarc::nvrtc::Ptx;
 
@@ -202,7 +202,7 @@ impl CudaDevice {
     }
 
     /// Copies values over the first ones of a buffer.
-    pub fn overwrite<T: DeviceRepr>(&self, buffer: &mut CudaSlice<T>, values: &[T]) -> Result<(), CudaError> {
+    pub fn overwrite<T: DeviceRepr>(&self, buffer: &mut impl DevicePtrMut<T>, values: &[T]) -> Result<(), CudaError> {
         require("values for a buffer", values.len(), values.len() <= buffer.len(), || {
             format!("at most {}", buffer.len())
         })?;

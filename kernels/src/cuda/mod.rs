@@ -5,7 +5,6 @@
 //!
 //! No environment variable is read here, and nothing is configured but by values passed in.
 
-mod add_bias;
 mod argmax;
 mod attention_batch;
 mod attention_rules;
@@ -49,7 +48,6 @@ mod target;
 
 pub mod check;
 
-pub use add_bias::{AddBias, AddBiasArgs, AddBiasShape};
 pub use argmax::{Argmax, ArgmaxArgs};
 pub use attention_rules::AttentionRules;
 pub use bf16::{from_bf16, to_bf16};

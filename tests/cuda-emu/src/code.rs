@@ -46,6 +46,7 @@ codes! {
     LAUNCH_TIMEOUT = 702 "ERROR_LAUNCH_TIMEOUT" "the launch timed out and was terminated",
     MISALIGNED_ADDRESS = 716 "ERROR_MISALIGNED_ADDRESS" "misaligned address",
     LAUNCH_FAILED = 719 "ERROR_LAUNCH_FAILED" "unspecified launch failure",
+    NOT_PERMITTED = 800 "ERROR_NOT_PERMITTED" "operation not permitted",
     NOT_SUPPORTED = 801 "ERROR_NOT_SUPPORTED" "operation not supported",
     CAPTURE_UNSUPPORTED = 900 "ERROR_STREAM_CAPTURE_UNSUPPORTED" "operation not permitted when stream is capturing",
     CAPTURE_INVALIDATED = 901 "ERROR_STREAM_CAPTURE_INVALIDATED"

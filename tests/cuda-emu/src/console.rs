@@ -19,6 +19,8 @@ pub(crate) struct Console {
     pub(crate) budget: Option<u64>,
     /// What tells the code of the modules loaded so far from other code.
     pub(crate) code: u64,
+    /// Code that has been seen to run, if any: launches of it are refused.
+    pub(crate) known_code: Option<u64>,
     /// Kernels that run from now on are watched no more than execution needs.
     pub(crate) unchecked: bool,
     /// Blocks of kernels that run from now on may race.
@@ -31,6 +33,8 @@ pub(crate) struct Console {
     pub(crate) stats: Option<Stats>,
     /// What all launches of each kernel did, by its name.
     pub(crate) kernels: BTreeMap<String, Stats>,
+    /// What all of them did since tests last asked for it to be forgotten.
+    pub(crate) total: [u64; COUNTERS],
     /// In which order deferred work is done. Without one, work is done when it is submitted.
     pub(crate) order: Option<Order>,
     /// There is no memory for graphs that can be launched.
@@ -43,6 +47,9 @@ pub(crate) struct Console {
     pub(crate) copies_in: u64,
 }
 
+/// Numbers that a kernel's counters are.
+pub(crate) const COUNTERS: usize = 9;
+
 impl Console {
     pub(crate) const fn new() -> Self {
         Self {
@@ -50,12 +57,14 @@ impl Console {
             schedule: None,
             budget: None,
             code: 0,
+            known_code: None,
             unchecked: false,
             block_races_allowed: false,
             timed: false,
             nanoseconds: 0,
             stats: None,
             kernels: BTreeMap::new(),
+            total: [0; COUNTERS],
             order: None,
             refuses_graphs: false,
             memory: None,
@@ -77,6 +86,9 @@ impl Console {
     pub(crate) fn count(&mut self, kernel: &str, stats: Stats) {
         self.stats = Some(stats);
         *self.kernels.entry(kernel.to_owned()).or_default() += stats;
+        for (total, counter) in self.total.iter_mut().zip(stats.counters()) {
+            *total += counter;
+        }
     }
 
     /// What each kernel did, a line each: its name and its counters.

@@ -106,7 +106,7 @@ impl Emulator {
     }
 
     /// A number that is another one where the instructions of the modules loaded since
-    /// [`forget_code`](Self::forget_code) are others.
+    /// [`forget`](Self::forget) are others.
     ///
     /// # Panics
     ///
@@ -116,16 +116,25 @@ impl Emulator {
         self.count("cuda_emu_code")
     }
 
-    /// Forgets which modules were loaded.
+    /// Forgets which modules were loaded, and what kernels have done.
     ///
     /// # Panics
     ///
     /// If the library is another one.
-    pub fn forget_code(&self) {
+    pub fn forget(&self) {
         type Forget = extern "C" fn();
         // SAFETY: that is the function's type.
-        let forget = unsafe { self.0.get::<Forget>("cuda_emu_forget_code") };
+        let forget = unsafe { self.0.get::<Forget>("cuda_emu_forget") };
         forget.expect("the emulator forgets")();
+    }
+
+    /// Refuses launches as long as [`code`](Self::code) is this number, because what that does is known; 0 refuses none.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn refuse_code(&self, code: u64) {
+        self.set("cuda_emu_refuse_code", code);
     }
 
     /// Has no memory for graphs that can be launched from now on, or has it again.
@@ -138,7 +147,7 @@ impl Emulator {
     }
 
     /// Gives the device so much memory from now on, as if other programs took the rest, or as much as at first where `bytes` is 0.
-    /// What is taken stays taken.
+    /// What is taken stays taken. Of large buffers only the parts that are used take memory of this machine.
     ///
     /// # Panics
     ///
@@ -216,9 +225,24 @@ impl Emulator {
     /// If the library is another one.
     #[must_use]
     pub fn counters(&self) -> Counters {
+        self.read_counters("cuda_emu_counters")
+    }
+
+    /// What all kernels have done since [`forget`](Self::forget).
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    #[must_use]
+    pub fn total_counters(&self) -> Counters {
+        self.read_counters("cuda_emu_total_counters")
+    }
+
+    /// Calls one of the two functions above this.
+    fn read_counters(&self, function: &str) -> Counters {
         type Copy = unsafe extern "C" fn(*mut u64, usize) -> usize;
-        // SAFETY: that is the function's type.
-        let copy = unsafe { self.0.get::<Copy>("cuda_emu_counters") }.expect("the emulator counts");
+        // SAFETY: both callers name a function of that type.
+        let copy = unsafe { self.0.get::<Copy>(function) }.expect("the emulator counts");
         let mut values = [0; Counters::COUNT];
         // SAFETY: the buffer is as long as is said.
         let count = unsafe { copy(values.as_mut_ptr(), values.len()) };
@@ -242,7 +266,7 @@ impl Emulator {
 }
 
 /// What a kernel did, counted: the same numbers on every machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Instructions executed by warps.
     pub warp_instructions: u64,
@@ -267,6 +291,21 @@ pub struct Counters {
 impl Counters {
     /// How many there are.
     const COUNT: usize = 9;
+
+    /// What moves more data, meets more banks or multiplies more than another run of the same work, if anything does.
+    #[must_use]
+    pub fn waste_beside(&self, other: &Self) -> Option<&'static str> {
+        [
+            ("bytes read", self.global_load_bytes, other.global_load_bytes),
+            ("bytes written", self.global_store_bytes, other.global_store_bytes),
+            ("accesses to shared memory", self.shared_accesses, other.shared_accesses),
+            ("bank conflicts", self.bank_conflict_passes, other.bank_conflict_passes),
+            ("matrix instructions", self.matrix_instructions, other.matrix_instructions),
+            ("barriers", self.barriers, other.barriers),
+        ]
+        .into_iter()
+        .find_map(|(what, own, of_other)| (own > of_other).then_some(what))
+    }
 }
 
 impl From<[u64; Counters::COUNT]> for Counters {

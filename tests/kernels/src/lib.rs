@@ -11,6 +11,7 @@ pub mod conflicts;
 pub mod disassembly;
 mod emulator;
 pub mod machine_code;
+pub mod matrix;
 pub mod mutants;
 pub mod mutation;
 pub mod opcodes;

@@ -1,15 +1,15 @@
 //! The problems that the operations beside attention and matrix products must solve, on whatever device.
 
 use kernels::cuda::check::{
-    ArgmaxProblem, BiasProblem, CombineProblem, GatedDeltaProblem, GatedDeltaRun, GatherProblem, GroupRoutingProblem,
+    ArgmaxProblem, CombineProblem, GatedDeltaProblem, GatedDeltaRun, GatherProblem, GroupRoutingProblem,
     GroupingProblem, MergeProblem, NormProblem, PageCopyProblem, PoolOrder, RopeProblem, RoutingProblem, SampleProblem,
     ShapeLogitsProblem, SiluMulProblem, WeightFormat,
 };
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, CombineExperts, CombineExpertsShape, CopyPages, CudaDevice, GatedDelta,
-    GatedDeltaShape, GatherRows, GatherRowsShape, GroupRows, GroupRowsShape, HeadNorm, MergeStates, MergeStatesShape,
-    RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape, RouteGroups,
-    RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    Argmax, CombineExperts, CombineExpertsShape, CopyPages, CudaDevice, GatedDelta, GatedDeltaShape, GatherRows,
+    GatherRowsShape, GroupRows, GroupRowsShape, HeadNorm, MergeStates, MergeStatesShape, RmsNorm, RmsNormShape,
+    RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape, RouteGroups, RouteGroupsShape, Sample, ShapeLogits,
+    SiluMul, SiluMulShape,
 };
 
 use crate::cases::{assert_near, assert_solved};
@@ -126,7 +126,7 @@ pub fn rotations(device: &CudaDevice, norm: HeadNorm) {
     }
 }
 
-/// Gated activations and biases of rows that are read eight elements at a time and one at a time, dense and not.
+/// Gated activations of rows that are read eight elements at a time and one at a time, dense and not.
 ///
 /// # Panics
 ///
@@ -142,15 +142,6 @@ pub fn elementwise(device: &CudaDevice) {
         let (found, guards_intact) = problem.run(device, &SiluMul::compile(device, shape).unwrap()).unwrap();
         assert_near(&problem.compare(&found));
         assert!(guards_intact, "wrote outside its result");
-
-        let shape = AddBiasShape { width };
-        let kernel = AddBias::compile(device, shape).unwrap();
-        for format in [WeightFormat::Bf16, WeightFormat::F32] {
-            let problem = BiasProblem::random(shape, rows, format, gap, index as u64);
-            let (found, guards_intact) = problem.run(device, &kernel).unwrap();
-            assert_eq!(found, problem.reference());
-            assert!(guards_intact, "wrote outside its result");
-        }
     }
 }
 

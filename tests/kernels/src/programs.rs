@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::product_cases::{DENSE_TILES, FORMATS, tiles_of_weights_in_bf16};
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, AttentionRules, CombineExperts, CombineExpertsShape, CopyPages, DecodeAttention,
-    DecodeAttentionShape, GatedDelta, GatedDeltaShape, GatedGemmShape, GatherRows, GatherRowsShape, Gemm, GemmShape,
-    GroupRows, GroupRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, MergeSplits, MergeSplitsShape,
-    MergeStates, MergeStatesShape, MlaDecode, MlaDecodeShape, PrefillAttention, PrefillAttentionShape, Program,
-    QuantisedGemm, QuantisedGemmShape, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts,
-    RouteExpertsShape, RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    Argmax, AttentionRules, CombineExperts, CombineExpertsShape, CopyPages, DecodeAttention, DecodeAttentionShape,
+    GatedDelta, GatedDeltaShape, GatedGemmShape, GatherRows, GatherRowsShape, Gemm, GemmShape, GroupRows,
+    GroupRowsShape, GroupedGemm, GroupedGemmShape, HeadNorm, Kernel, MergeSplits, MergeSplitsShape, MergeStates,
+    MergeStatesShape, MlaDecode, MlaDecodeShape, PrefillAttention, PrefillAttentionShape, Program, QuantisedGemm,
+    QuantisedGemmShape, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, RouteExperts, RouteExpertsShape,
+    RouteGroupsShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
 /// All of them.
@@ -115,7 +115,6 @@ fn operations() -> Vec<Program> {
         let shape = CombineExpertsShape { width, chosen: 8 };
         programs.push(CombineExperts::program(shape, CombineExperts::SOURCE).unwrap());
         programs.push(SiluMul::program(SiluMulShape { width }, SiluMul::SOURCE).unwrap());
-        programs.push(AddBias::program(AddBiasShape { width }, AddBias::SOURCE).unwrap());
     }
     for norm in [HeadNorm::None, HeadNorm::PerHead, HeadNorm::AllHeads] {
         for head_dim in [64, 128, 512] {

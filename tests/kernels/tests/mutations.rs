@@ -48,7 +48,7 @@ fn a_sample_of_the_mutants_is_found_out() {
                 let verdict = trial.run(&subjects, mutant);
                 caught += usize::from(verdict.is_caught());
                 let listed = harmless.reason(mutant).is_some();
-                if (listed && verdict.is_caught()) || (!listed && verdict == Verdict::Unnoticed) {
+                if (listed && verdict.is_harm()) || (!listed && verdict == Verdict::Unnoticed) {
                     missed.push(format!("{mutant}\n{verdict:?}"));
                 }
             }

@@ -1,11 +1,14 @@
 //! Device memory: allocations in an address space of their own, so that a wild address is an error and never a crash.
 
+mod reserved;
+
 use std::cell::Cell;
 
 use crate::check::blocks::{Clash, LINE, Order, Touch, Trace, Watch, traces};
 use crate::error::MemoryError;
 use crate::regs::{LANES, Row, lanes, mask_of};
 use crate::vector;
+use reserved::Reservations;
 
 /// Distance between allocations. No memory stands behind the gaps, and freed addresses are never handed out again, so
 /// an access past an end or after a free meets nothing.
@@ -20,8 +23,9 @@ const FRESH: u8 = 0xcd;
 /// Addresses are only meaningful to this value. Every byte knows whether it has been written.
 #[derive(Debug)]
 pub struct Memory {
-    /// By address, ascending.
+    /// By address, ascending. Of those that are reserved, the parts that are there.
     allocations: Vec<Allocation>,
+    reservations: Reservations,
     next: u64,
     used: u64,
     capacity: u64,
@@ -127,6 +131,7 @@ impl Memory {
     pub fn with_capacity(capacity: u64) -> Self {
         Self {
             allocations: Vec::new(),
+            reservations: Reservations::default(),
             next: FIRST_ADDRESS,
             used: 0,
             capacity,
@@ -168,6 +173,9 @@ impl Memory {
         let base = self.next;
         self.next = (base + size + RED_ZONE).next_multiple_of(ALIGNMENT);
         self.used += size;
+        if self.reservations.add(base, bytes) {
+            return Ok(base);
+        }
         self.allocations.push(Allocation {
             base,
             bytes: vec![FRESH; bytes],
@@ -179,6 +187,13 @@ impl Memory {
 
     /// Frees the allocation that starts at `address`.
     pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        if let Some(length) = self.free_reserved(address) {
+            self.used -= length;
+            return Ok(());
+        }
+        if self.reservations.range_of(address).is_some() {
+            return Err(MemoryError::NotAnAllocation { address });
+        }
         let index = self
             .allocations
             .binary_search_by_key(&address, |allocation| allocation.base)
@@ -191,12 +206,25 @@ impl Memory {
     /// Start and length of the allocation that `address` lies in.
     #[must_use]
     pub fn allocation_of(&self, address: u64) -> Option<(u64, usize)> {
+        if let Some((base, length)) = self.reservations.range_of(address) {
+            return Some((base, length as usize));
+        }
         let found = &self.allocations[self.find(address, 1)?];
         Some((found.base, found.bytes.len()))
     }
 
     /// Copies `data` to the device.
     pub fn write(&mut self, address: u64, data: &[u8]) -> Result<(), MemoryError> {
+        let (mut address, mut data) = (address, data);
+        while let Some(bytes) = self.bytes_of_part(address, data.len()) {
+            self.make_part(address);
+            if bytes == data.len() {
+                break;
+            }
+            let (now, later) = data.split_at(bytes);
+            self.write(address, now)?;
+            (address, data) = (address + bytes as u64, later);
+        }
         let range = self.range(address, data.len())?;
         let allocation = &mut self.allocations[range.index];
         allocation.bytes[range.start..][..data.len()].copy_from_slice(data);
@@ -206,13 +234,35 @@ impl Memory {
 
     /// Copies from the device. Uninitialised bytes read as `0xcd`.
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let (mut address, mut out) = (address, out);
+        while let Some(bytes) = self.bytes_of_part(address, out.len()) {
+            let (now, later) = std::mem::take(&mut out).split_at_mut(bytes);
+            match (self.find(address, bytes as u64), self.reservations.holds(address, bytes as u64)) {
+                (None, Some((byte, _))) => now.fill(byte),
+                _ if later.is_empty() => {
+                    out = now;
+                    break;
+                }
+                _ => self.read(address, now)?,
+            }
+            if later.is_empty() {
+                return Ok(());
+            }
+            (address, out) = (address + bytes as u64, later);
+        }
         let range = self.range(address, out.len())?;
         out.copy_from_slice(&self.allocations[range.index].bytes[range.start..][..out.len()]);
         Ok(())
     }
 
-    /// Copies within the device; the ranges may overlap. What is uninitialised stays so.
+    /// Copies within the device; the ranges may overlap. What is uninitialised stays so, but not where one of both is in a
+    /// large allocation.
     pub fn copy(&mut self, to: u64, from: u64, bytes: usize) -> Result<(), MemoryError> {
+        if [to, from].iter().any(|address| self.reservations.range_of(*address).is_some()) {
+            let mut data = vec![0; bytes];
+            self.read(from, &mut data)?;
+            return self.write(to, &data);
+        }
         let (to, from) = (self.range(to, bytes)?, self.range(from, bytes)?);
         let source = &self.allocations[from.index];
         let data = source.bytes[from.start..][..bytes].to_vec();
@@ -238,6 +288,9 @@ impl Memory {
 
     /// Writes `pattern` `count` times; a memset of 1, 2 or 4 byte units.
     pub fn fill(&mut self, address: u64, pattern: &[u8], count: usize) -> Result<(), MemoryError> {
+        if self.fill_reserved(address, pattern, count) {
+            return Ok(());
+        }
         self.write(address, &pattern.repeat(count))
     }
 
@@ -259,6 +312,15 @@ impl Memory {
         self.search(address, bytes)
     }
 
+    /// The same, where what is reserved and not there is made.
+    #[inline(always)]
+    fn find_or_make(&mut self, address: u64, bytes: u64) -> Option<usize> {
+        self.find(address, bytes).or_else(|| {
+            self.make_part(address);
+            self.search(address, bytes)
+        })
+    }
+
     #[inline(never)]
     fn search(&self, address: u64, bytes: u64) -> Option<usize> {
         let index = self.allocations.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
@@ -268,25 +330,30 @@ impl Memory {
 
     /// Says in words which allocation `address` is next to.
     pub(crate) fn nearest(&self, address: u64) -> String {
-        let index = self.allocations.partition_point(|allocation| allocation.base <= address);
-        let before = index.checked_sub(1).map(|index| &self.allocations[index]);
-        let after = self.allocations.get(index);
-        let past_end = |found: &Allocation| address.saturating_sub(found.base + found.bytes.len() as u64);
-        let (found, place) = match (before, after) {
-            (Some(found), None) => (found, format!("byte {}", address - found.base)),
-            (Some(found), Some(next)) if past_end(found) <= next.base - address => {
-                (found, format!("byte {}", address - found.base))
+        let whole = self.allocations.iter().map(|allocation| (allocation.base, allocation.bytes.len() as u64));
+        let whole = whole.filter(|(base, _)| self.reservations.range_of(*base).is_none());
+        let mut ranges: Vec<(u64, u64)> = whole.chain(self.reservations.ranges()).collect();
+        ranges.sort_unstable();
+        let index = ranges.partition_point(|(base, _)| *base <= address);
+        let before = index.checked_sub(1).map(|index| ranges[index]);
+        let past_end = |(base, length): (u64, u64)| address.saturating_sub(base + length);
+        let ((base, length), place) = match (before, ranges.get(index).copied()) {
+            (Some(found), None) => (found, format!("byte {}", address - found.0)),
+            (Some(found), Some(next)) if past_end(found) <= next.0 - address => {
+                (found, format!("byte {}", address - found.0))
             }
-            (_, Some(found)) => (found, format!("{} bytes before the start", found.base - address)),
+            (_, Some(found)) => (found, format!("{} bytes before the start", found.0 - address)),
             (None, None) => return "there are no allocations".to_owned(),
         };
-        format!("{place} of the {} byte allocation at {:#x}", found.bytes.len(), found.base)
+        format!("{place} of the {length} byte allocation at {base:#x}")
     }
 
     /// Whether the device may load a range.
     #[inline(always)]
     pub(crate) fn check(&self, address: u64, bytes: usize, check_written: bool) -> Result<(), AccessError> {
-        let index = self.find(address, bytes as u64).ok_or(AccessError::OutOfBounds)?;
+        let Some(index) = self.find(address, bytes as u64) else {
+            return self.unwritten(address, bytes, check_written).map(drop);
+        };
         let allocation = &self.allocations[index];
         let start = (address - allocation.base) as usize;
         if check_written && !allocation.is_written(start, bytes) { Err(AccessError::Uninitialised) } else { Ok(()) }
@@ -295,7 +362,9 @@ impl Memory {
     /// A device-side load of `N` bytes. Inlined, so that the bytes go to registers and not through a `Result` in memory.
     #[inline(always)]
     pub(crate) fn load<const N: usize>(&self, address: u64, check_written: bool) -> Result<[u8; N], AccessError> {
-        let index = self.find(address, N as u64).ok_or(AccessError::OutOfBounds)?;
+        let Some(index) = self.find(address, N as u64) else {
+            return self.unwritten(address, N, check_written).map(|byte| [byte; N]);
+        };
         let allocation = &self.allocations[index];
         let start = (address - allocation.base) as usize;
         if check_written && !allocation.is_written(start, N) {
@@ -304,6 +373,13 @@ impl Memory {
         let mut out = [0; N];
         out.copy_from_slice(&allocation.bytes[start..start + N]);
         Ok(out)
+    }
+
+    /// What every byte of a range holds that is reserved and not there.
+    #[inline(never)]
+    fn unwritten(&self, address: u64, bytes: usize, check_written: bool) -> Result<u8, AccessError> {
+        let (byte, is_written) = self.reservations.holds(address, bytes as u64).ok_or(AccessError::OutOfBounds)?;
+        if check_written && !is_written { Err(AccessError::Uninitialised) } else { Ok(byte) }
     }
 
     /// The allocation that a warp loads from, if all its lanes do so from one, at multiples of `N`, from what has been
@@ -407,16 +483,21 @@ impl Memory {
     /// Checks an access of the device against those of other blocks. What is out of bounds is for others to say.
     #[inline(always)]
     pub(crate) fn touch(&mut self, address: u64, bytes: usize, touch: Touch) -> Result<(), Box<Clash>> {
-        let Some(index) = self.find(address, bytes as u64) else { return Ok(()) };
+        let Some(index) = self.find_or_make(address, bytes as u64) else { return Ok(()) };
         let allocation = &mut self.allocations[index];
         let start = (address - allocation.base) as usize;
-        self.watch.access(allocation.traces(), std::iter::once(start..start + bytes), touch)
+        let result = self.watch.access(allocation.traces(), std::iter::once(start..start + bytes), touch);
+        let base = allocation.base;
+        result.map_err(|mut clash| {
+            clash.offset += self.reservations.range_of(base).map_or(0, |(start, _)| base - start) as usize;
+            clash
+        })
     }
 
     /// A device-side store of `N` bytes.
     #[inline(always)]
     pub(crate) fn store<const N: usize>(&mut self, address: u64, data: [u8; N]) -> Result<(), AccessError> {
-        let index = self.find(address, N as u64).ok_or(AccessError::OutOfBounds)?;
+        let index = self.find_or_make(address, N as u64).ok_or(AccessError::OutOfBounds)?;
         let allocation = &mut self.allocations[index];
         let start = (address - allocation.base) as usize;
         allocation.bytes[start..start + N].copy_from_slice(&data);

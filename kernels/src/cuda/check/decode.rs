@@ -81,6 +81,13 @@ impl DecodeProblem {
         &self.sinks
     }
 
+    /// The same problem with rows of keys and values `times` as far apart in their pools.
+    #[must_use]
+    pub fn stretched(mut self, times: usize) -> Self {
+        self.contexts.stretch(times);
+        self
+    }
+
     /// The solution in double precision.
     #[must_use]
     pub fn reference(&self) -> AttentionResult {

@@ -36,6 +36,8 @@ pub struct GatedDeltaProblem {
     dt_bias: Vec<f32>,
     states: Vec<f32>,
     slots: Vec<i32>,
+    /// From a slot that is used to the next, on a device.
+    slot_distance: usize,
     starts: Vec<i32>,
     scale: f32,
 }
@@ -118,7 +120,27 @@ impl GatedDeltaProblem {
             }
         }
         let scale = 1.0 / (shape.key_dim as f32).sqrt();
-        Self { shape, runs: runs.to_vec(), tokens, gap, rows, a_log, dt_bias, states, slots, starts, scale }
+        Self {
+            shape,
+            runs: runs.to_vec(),
+            tokens,
+            gap,
+            rows,
+            a_log,
+            dt_bias,
+            states,
+            slots,
+            slot_distance: 1,
+            starts,
+            scale,
+        }
+    }
+
+    /// The same problem with slots `distance` times as far apart. What is between them is then not looked at.
+    #[must_use]
+    pub fn with_distant_slots(mut self, distance: usize) -> Self {
+        self.slot_distance = distance;
+        self
     }
 
     fn widths(shape: &GatedDeltaShape) -> [usize; 5] {
@@ -277,8 +299,21 @@ impl GatedDeltaProblem {
         let (query, key, value, a, b) = (input(0)?, input(1)?, input(2)?, input(3)?, input(4)?);
         let (a_log, dt_bias): (CudaSlice<f32>, CudaSlice<f32>) =
             (device.upload(&self.a_log)?, device.upload(&self.dt_bias)?);
-        let slots = device.upload(&self.slots)?;
-        let mut states = Guarded::with(device, &self.states)?;
+        let distance = self.slot_distance;
+        let distant = |&slot: &i32| if slot == i32::MAX { slot } else { slot * distance as i32 };
+        let slots = device.upload(&self.slots.iter().map(distant).collect::<Vec<_>>())?;
+        let length = self.shape.state_length();
+        let places =
+            (0..self.states.len() / length).map(|slot| slot * distance * length..(slot * distance + 1) * length);
+        let mut states = if distance == 1 {
+            Guarded::with(device, &self.states)?
+        } else {
+            let mut states = Guarded::in_pieces(device, self.states.len() * distance, places.clone())?;
+            for (place, state) in places.clone().zip(self.states.chunks_exact(length)) {
+                device.overwrite(&mut states.view_mut().slice_mut(place), state)?;
+            }
+            states
+        };
         let mut output = StridedOutput::new(device, layout(widths[2], 2 * self.gap))?;
         let inputs = GatedDeltaInputs {
             query: query.rows(),
@@ -293,7 +328,8 @@ impl GatedDeltaProblem {
         let of_requests = GatedDeltaStates { values: states.view_mut(), slots: slots.slice(..self.slots.len()) };
         launch(device, &inputs, of_requests, &mut output)?;
         let (output, output_intact) = output.read(device)?;
-        let (states, states_intact) = states.read(device)?;
+        let (states, states_intact) =
+            if distance == 1 { states.read(device)? } else { states.read_pieces(device, places)? };
         Ok(GatedDeltaResult {
             output: widen(&output),
             states: states.into_iter().map(f64::from).collect(),

@@ -1,5 +1,7 @@
 //! Results between two bands of known values.
 
+use std::ops::Range;
+
 use cudarc::driver::{CudaSlice, CudaViewMut, DeviceRepr, ValidAsZeroBits};
 
 use super::noise::BF16_NAN;
@@ -49,12 +51,51 @@ impl<T: Element> Guarded<T> {
         Ok(Self { buffer: device.upload(&[&band, values, &band].concat())?, length: values.len() })
     }
 
+    /// Poisoned in these pieces, and zeros between them: for more than this machine has room for.
+    pub(super) fn in_pieces(
+        device: &CudaDevice,
+        length: usize,
+        pieces: impl Iterator<Item = Range<usize>>,
+    ) -> Result<Self, CudaError> {
+        let mut guarded = Self { buffer: device.zeros(length + 2 * Self::band())?, length };
+        for band in guarded.bands() {
+            device.overwrite(&mut guarded.buffer.slice_mut(band), &vec![T::BAND; Self::band()])?;
+        }
+        for piece in pieces {
+            let poison = vec![T::POISON; piece.len()];
+            device.overwrite(&mut guarded.view_mut().slice_mut(piece), &poison)?;
+        }
+        Ok(guarded)
+    }
+
     const fn band() -> usize {
         BAND / size_of::<T>()
     }
 
     pub(super) fn view_mut(&mut self) -> CudaViewMut<'_, T> {
         self.buffer.slice_mut(Self::band()..Self::band() + self.length)
+    }
+
+    fn bands(&self) -> [Range<usize>; 2] {
+        [0..Self::band(), Self::band() + self.length..self.length + 2 * Self::band()]
+    }
+
+    /// Pieces of the result one after another, and whether both bands are as they were.
+    pub(super) fn read_pieces(
+        &self,
+        device: &CudaDevice,
+        pieces: impl Iterator<Item = Range<usize>>,
+    ) -> Result<(Vec<T>, bool), CudaError> {
+        let mut values = Vec::new();
+        for piece in pieces {
+            let of_buffer = Self::band() + piece.start..Self::band() + piece.end;
+            values.extend(device.download(&self.buffer.slice(of_buffer))?);
+        }
+        let mut intact = true;
+        for band in self.bands() {
+            intact &= device.download(&self.buffer.slice(band))?.iter().all(|value| *value == T::BAND);
+        }
+        Ok((values, intact))
     }
 
     /// The result, and whether both bands are as they were.

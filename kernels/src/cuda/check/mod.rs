@@ -41,7 +41,7 @@ pub use acceptance::{Accuracy, Comparison, compare};
 pub use argmax::ArgmaxProblem;
 pub use attention::AttentionResult;
 pub use decode::DecodeProblem;
-pub use elementwise::{BiasProblem, SiluMulProblem};
+pub use elementwise::SiluMulProblem;
 pub use experts::{GroupedGemmProblem, GroupedGemmResult};
 pub use gated_delta::{GatedDeltaProblem, GatedDeltaResult, GatedDeltaRun};
 pub use gather::GatherProblem;

@@ -27,6 +27,8 @@ pub enum PoolOrder {
 pub(super) struct PagedContexts {
     shape: KvShape,
     layout: KvLayout,
+    /// How many times as far apart rows are on a device.
+    stretch: usize,
     keys: Vec<u16>,
     values: Vec<u16>,
     block_table: Vec<i32>,
@@ -44,6 +46,16 @@ pub(super) struct UploadedContexts {
     pub(super) table_width: usize,
     pub(super) slots: CudaSlice<i32>,
     pub(super) context: CudaSlice<i32>,
+}
+
+/// The same layout with everything `times` as far apart.
+pub(super) fn stretched(layout: KvLayout, times: usize) -> KvLayout {
+    KvLayout {
+        pages: layout.pages,
+        page_stride: layout.page_stride * times,
+        token_stride: layout.token_stride * times,
+        head_stride: layout.head_stride * times,
+    }
 }
 
 impl PagedContexts {
@@ -74,8 +86,17 @@ impl PagedContexts {
         }
         let pool = vec![BF16_NAN; layout.pages * layout.page_stride];
         let context = contexts.iter().map(|length| length.map_or(NO_CONTEXT, |length| length as i32)).collect();
-        let mut contexts =
-            Self { shape, layout, keys: pool.clone(), values: pool, block_table, table_width, slots, context };
+        let mut contexts = Self {
+            shape,
+            layout,
+            stretch: 1,
+            keys: pool.clone(),
+            values: pool,
+            block_table,
+            table_width,
+            slots,
+            context,
+        };
         contexts.fill(noise);
         contexts
     }
@@ -188,12 +209,34 @@ impl PagedContexts {
         self.table_width -= pages;
     }
 
+    /// Puts the rows of keys and values `stretch` times as far apart as they are. What is not part of a context is then
+    /// zeros.
+    pub(super) fn stretch(&mut self, stretch: usize) {
+        self.stretch = stretch;
+    }
+
+    /// A pool on a device.
+    fn upload_pool(&self, device: &CudaDevice, pool: &[u16]) -> Result<CudaSlice<u16>, CudaError> {
+        if self.stretch == 1 {
+            return device.upload(pool);
+        }
+        let mut buffer = device.zeros(pool.len() * self.stretch)?;
+        let head_dim = self.shape.head_dim;
+        for (number, row) in pool.chunks_exact(head_dim).enumerate() {
+            if row[0] != BF16_NAN {
+                let start = number * head_dim * self.stretch;
+                device.overwrite(&mut buffer.slice_mut(start..start + head_dim), row)?;
+            }
+        }
+        Ok(buffer)
+    }
+
     /// Copies everything to a device.
     pub(super) fn upload(&self, device: &CudaDevice) -> Result<UploadedContexts, CudaError> {
         Ok(UploadedContexts {
-            layout: self.layout,
-            keys: device.upload(&self.keys)?,
-            values: device.upload(&self.values)?,
+            layout: stretched(self.layout, self.stretch),
+            keys: self.upload_pool(device, &self.keys)?,
+            values: self.upload_pool(device, &self.values)?,
             block_table: device.upload(&self.block_table)?,
             table_width: self.table_width,
             slots: device.upload(&self.slots)?,

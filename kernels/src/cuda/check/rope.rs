@@ -1,10 +1,12 @@
 //! Random rotations of queries and keys, and their solution.
 
+use std::ops::Range;
+
 use super::acceptance::{Accuracy, Comparison, compare};
 use super::guarded::Guarded;
 use super::noise::{BF16_NAN, Noise, from_bf16, to_bf16};
 use super::norm::WeightFormat;
-use super::paging::PoolOrder;
+use super::paging::{PoolOrder, stretched};
 use super::strided::{Layout, StridedInput, StridedOutput, widen};
 use crate::cuda::device::CudaDevice;
 use crate::cuda::error::CudaError;
@@ -23,6 +25,7 @@ const NO_POSITION: i32 = -1;
 pub struct RopeProblem {
     shape: RopeKvWriteShape,
     layout: KvLayout,
+    is_stretched: bool,
     /// Elements between the rows of the batch, and between the queries of the result.
     gap: usize,
     qkv: Vec<u16>,
@@ -106,6 +109,7 @@ impl RopeProblem {
             key_weight: weight(lengths.1),
             shape,
             layout,
+            is_stretched: false,
             gap: seed as usize % 2 * 8,
             qkv,
             format,
@@ -125,6 +129,21 @@ impl RopeProblem {
             table_positions,
             slots,
         }
+    }
+
+    /// The same problem with rows of the batch `gap` elements apart, and queries of the result twice that.
+    #[must_use]
+    pub fn with_gap(mut self, gap: usize) -> Self {
+        self.gap = gap;
+        self
+    }
+
+    /// The same problem with rows of the pools `times` as far apart. What is between them is then not looked at.
+    #[must_use]
+    pub fn stretched(mut self, times: usize) -> Self {
+        self.layout = stretched(self.layout, times);
+        self.is_stretched = true;
+        self
     }
 
     /// The same problem without the tokens from `count` on.
@@ -227,7 +246,14 @@ impl RopeProblem {
         let qkv = StridedInput::new(device, layout(self.shape.row_length(), self.gap), &self.qkv)?;
         let mut query = StridedOutput::new(device, layout(query_heads * head_dim, 2 * self.gap))?;
         let pool = self.layout.pages * self.layout.page_stride;
-        let (mut keys, mut values) = (Guarded::<u16>::new(device, pool)?, Guarded::<u16>::new(device, pool)?);
+        let new_pool = || {
+            if self.is_stretched {
+                Guarded::<u16>::in_pieces(device, pool, self.places())
+            } else {
+                Guarded::new(device, pool)
+            }
+        };
+        let (mut keys, mut values) = (new_pool()?, new_pool()?);
         let bits = |values: &[f32]| values.iter().map(|&value| to_bf16(value)).collect::<Vec<_>>();
         let bf16_weights = (device.upload(&bits(&self.query_weight))?, device.upload(&bits(&self.key_weight))?);
         let f32_weights = (device.upload(&self.query_weight)?, device.upload(&self.key_weight)?);
@@ -257,8 +283,15 @@ impl RopeProblem {
             },
         )?;
         let (query, query_intact) = query.read(device)?;
-        let (keys, keys_intact) = self.take(keys.read(device)?);
-        let (values, values_intact) = self.take(values.read(device)?);
+        let read_pool = |pool: &Guarded<u16>| {
+            if self.is_stretched {
+                pool.read_pieces(device, self.places()).map(|(rows, intact)| (widen(&rows), intact))
+            } else {
+                pool.read(device).map(|found| self.take(found))
+            }
+        };
+        let (keys, keys_intact) = read_pool(&keys)?;
+        let (values, values_intact) = read_pool(&values)?;
         Ok(RopeResult {
             query: widen(&query),
             keys,
@@ -267,17 +300,20 @@ impl RopeProblem {
         })
     }
 
+    /// Where the heads of the stored tokens are in a pool.
+    fn places(&self) -> impl Iterator<Item = Range<usize>> {
+        let heads = (0..self.positions.len()).flat_map(|token| (0..self.shape.kv_heads).map(move |head| (token, head)));
+        let starts = heads.filter_map(|(token, head)| self.place(token, head));
+        starts.map(|start| start..start + self.shape.head_dim)
+    }
+
     /// What a pool holds of the stored tokens, and whether everything else was left alone.
     fn take(&self, (mut pool, bands_intact): (Vec<u16>, bool)) -> (Vec<f64>, bool) {
         let mut taken = Vec::new();
-        for token in 0..self.positions.len() {
-            for head in 0..self.shape.kv_heads {
-                if let Some(start) = self.place(token, head) {
-                    let row = &mut pool[start..start + self.shape.head_dim];
-                    taken.extend(widen(row));
-                    row.fill(BF16_NAN);
-                }
-            }
+        for place in self.places() {
+            let row = &mut pool[place];
+            taken.extend(widen(row));
+            row.fill(BF16_NAN);
         }
         (taken, bands_intact && pool.iter().all(|&bits| bits == BF16_NAN))
     }

@@ -1,5 +1,7 @@
 //! Rows with something between them that is not theirs.
 
+use std::ops::Range;
+
 use cudarc::driver::CudaSlice;
 
 use super::guarded::Guarded;
@@ -8,7 +10,11 @@ use crate::cuda::device::CudaDevice;
 use crate::cuda::error::CudaError;
 use crate::cuda::rows::{Rows, RowsMut};
 
-/// How rows lie. Between them there is NaN.
+/// From this many elements between rows on, what is between them is on the device alone.
+const FAR: usize = 1 << 24;
+
+/// How rows lie. Between them there is NaN; or there are zeros, where they lie so far apart that a program would have to
+/// write gigabytes of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) rows: usize,
@@ -19,6 +25,16 @@ pub(super) struct Layout {
 impl Layout {
     fn length(&self) -> usize {
         self.rows.checked_sub(1).map_or(0, |others| others * self.stride + self.width)
+    }
+
+    fn is_far(&self) -> bool {
+        self.stride >= FAR
+    }
+
+    /// Where the rows are.
+    fn places(&self) -> impl Iterator<Item = Range<usize>> {
+        let Self { rows, width, stride } = *self;
+        (0..rows).map(move |row| row * stride..row * stride + width)
     }
 
     /// Lays out rows.
@@ -51,7 +67,14 @@ pub(super) struct StridedInput {
 
 impl StridedInput {
     pub(super) fn new(device: &CudaDevice, layout: Layout, values: &[u16]) -> Result<Self, CudaError> {
-        Ok(Self { layout, buffer: device.upload(&layout.spread(values))? })
+        if !layout.is_far() {
+            return Ok(Self { layout, buffer: device.upload(&layout.spread(values))? });
+        }
+        let mut buffer = device.zeros(layout.length())?;
+        for (place, row) in layout.places().zip(values.chunks_exact(layout.width)) {
+            device.overwrite(&mut buffer.slice_mut(place), row)?;
+        }
+        Ok(Self { layout, buffer })
     }
 
     pub(super) fn rows(&self) -> Rows<'_> {
@@ -68,7 +91,12 @@ pub(super) struct StridedOutput {
 impl StridedOutput {
     /// Poisoned rows.
     pub(super) fn new(device: &CudaDevice, layout: Layout) -> Result<Self, CudaError> {
-        Ok(Self { layout, buffer: Guarded::new(device, layout.length())? })
+        let buffer = if layout.is_far() {
+            Guarded::in_pieces(device, layout.length(), layout.places())?
+        } else {
+            Guarded::new(device, layout.length())?
+        };
+        Ok(Self { layout, buffer })
     }
 
     /// Rows that the kernel reads before it writes them.
@@ -80,8 +108,12 @@ impl StridedOutput {
         RowsMut { stride: self.layout.stride, values: self.buffer.view_mut() }
     }
 
-    /// The rows, and whether everything around them and between them was left alone.
+    /// The rows, and whether everything around them and between them was left alone; of what is between rows that are far
+    /// apart, nothing is said.
     pub(super) fn read(&self, device: &CudaDevice) -> Result<(Vec<u16>, bool), CudaError> {
+        if self.layout.is_far() {
+            return self.buffer.read_pieces(device, self.layout.places());
+        }
         let (spread, bands_intact) = self.buffer.read(device)?;
         let (values, gaps_intact) = self.layout.gather(&spread);
         Ok((values, bands_intact && gaps_intact))

@@ -150,6 +150,9 @@ unsafe extern "C" fn cuLaunchKernel(
     }
     let config = LaunchConfig::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z]).dynamic_shared(shared_bytes);
     in_context(|context, console| {
+        if console.known_code == Some(console.code) {
+            return Err(Code::NOT_PERMITTED);
+        }
         let (attributes, kernel) = context.kernel(function)?;
         let config = LaunchConfig { max_dynamic_shared: attributes.max_dynamic_shared, ..config };
         let mut buffer = vec![0; kernel.param_bytes()];

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::console::COUNTERS;
 use crate::driver::driver;
 
 /// Copies the account of the last failure, or of the last refused module or launch, to a buffer of `capacity` bytes, cut
@@ -79,17 +80,26 @@ extern "C" fn cuda_emu_set_budget(instructions: u64) {
     driver().console.budget = (instructions != 0).then_some(instructions);
 }
 
-/// A number that depends on the instructions of all modules loaded since `cuda_emu_forget_code`, and not on the lines
+/// A number that depends on the instructions of all modules loaded since `cuda_emu_forget`, and not on the lines
 /// of source that they come from.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_code() -> u64 {
     driver().console.code
 }
 
-/// Forgets which modules were loaded.
+/// Forgets which modules were loaded, and what kernels have done.
 #[unsafe(no_mangle)]
-extern "C" fn cuda_emu_forget_code() {
-    driver().console.code = 0;
+extern "C" fn cuda_emu_forget() {
+    let console = &mut driver().console;
+    console.code = 0;
+    console.total = [0; COUNTERS];
+}
+
+/// Refuses launches as long as the modules loaded since `cuda_emu_forget` are those of this number: what they do is
+/// known. With 0 none are refused, as at first.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_refuse_code(code: u64) {
+    driver().console.known_code = (code != 0).then_some(code);
 }
 
 /// Has no memory for graphs that can be launched from now on, or has it again where `refuses` is 0, as at first.
@@ -127,6 +137,26 @@ extern "C" fn cuda_emu_copies_in() -> u64 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuda_emu_counters(buffer: *mut u64, capacity: usize) -> usize {
     let counters = driver().console.stats.unwrap_or_default().counters();
+    // SAFETY: this function's contract is `copy`'s.
+    unsafe { copy(&counters, buffer, capacity) }
+}
+
+/// The same of all kernels that have succeeded since `cuda_emu_forget`, added up.
+///
+/// # Safety
+///
+/// As above.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuda_emu_total_counters(buffer: *mut u64, capacity: usize) -> usize {
+    let counters = driver().console.total;
+    // SAFETY: this function's contract is `copy`'s.
+    unsafe { copy(&counters, buffer, capacity) }
+}
+
+/// # Safety
+///
+/// `buffer` is valid for `capacity` numbers, or null.
+unsafe fn copy(counters: &[u64; COUNTERS], buffer: *mut u64, capacity: usize) -> usize {
     if !buffer.is_null() {
         let length = counters.len().min(capacity);
         // SAFETY: `length` is at most the buffer's, and at most that of the counters.

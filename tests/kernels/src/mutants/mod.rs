@@ -225,6 +225,20 @@ mod tests {
         assert_eq!(broken("i32 k = min(i, n);"), ["i32 k = (i);", "i32 k = (n);"]);
     }
 
+    /// It has the class of what it is held to, whatever else is called so.
+    #[test]
+    fn a_sum_of_a_clamped_value_is_a_value() {
+        let kinds = |body: &str| -> Vec<Kind> {
+            let text = format!("DEVICE float max(i32 x) {{ }} DEVICE void f(float y, i32 i, i32 n) {{ {body} }}");
+            let mut kinds: Vec<Kind> = changes(&text, &mut Names::default()).into_iter().map(|it| it.kind).collect();
+            kinds.sort();
+            kinds.dedup();
+            kinds
+        };
+        assert_eq!(kinds("float a = max(y, 0.5f) + y;"), [Kind::Guard, Kind::Value]);
+        assert_eq!(kinds("i32 a = max(i, n) + n;"), [Kind::Guard, Kind::Offset]);
+    }
+
     #[test]
     fn a_loop_that_is_written_out_is_only_shortened() {
         let text = "DEVICE void f() {\n#pragma unroll\n  for (int i = 0; i < 4; i++) {}\n}";

@@ -1,12 +1,12 @@
 //! What there is beside attention and experts.
 
 use kernels::cuda::check::{
-    ArgmaxProblem, BiasProblem, Comparison, GatedDeltaProblem, GatedDeltaRun, GatherProblem, NormProblem,
-    PageCopyProblem, PoolOrder, RopeProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
+    ArgmaxProblem, Comparison, GatedDeltaProblem, GatedDeltaRun, GatherProblem, NormProblem, PageCopyProblem,
+    PoolOrder, RopeProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
 };
 use kernels::cuda::{
-    AddBias, AddBiasShape, Argmax, CopyPages, GatedDelta, GatedDeltaShape, GatherRows, GatherRowsShape, HeadNorm,
-    RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    Argmax, CopyPages, GatedDelta, GatedDeltaShape, GatherRows, GatherRowsShape, HeadNorm, RmsNorm, RmsNormShape,
+    RopeKvWrite, RopeKvWriteShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
 use super::{Problem, Subject};
@@ -19,13 +19,6 @@ pub(super) fn subjects() -> Vec<Subject> {
                 gather("narrow rows", 24, (5, 9), true),
                 gather("rows of several blocks", 2048, (3, 9), false),
                 gather("single elements", 7, (5, 12), false),
-            ],
-        },
-        Subject {
-            file: "add_bias.cu",
-            problems: vec![
-                bias("single elements", 111, WeightFormat::Bf16),
-                bias("rows of several blocks", 1032, WeightFormat::F32),
             ],
         },
         Subject {
@@ -92,16 +85,6 @@ fn gather(name: &'static str, width: usize, rows: (usize, usize), unsigned: bool
         let kernel = GatherRows::compile_source(device, shape, source)?;
         let gap = if width.is_multiple_of(8) { 8 } else { 3 };
         let problem = GatherProblem::random(shape, rows, unsigned, gap, 42);
-        let (found, guards_intact) = problem.run(device, &kernel)?;
-        Ok(found == problem.reference() && guards_intact)
-    })
-}
-
-fn bias(name: &'static str, width: usize, format: WeightFormat) -> Problem {
-    Problem::new(name, move |device, source| {
-        let shape = AddBiasShape { width };
-        let kernel = AddBias::compile_source(device, shape, source)?;
-        let problem = BiasProblem::random(shape, 3, format, 8, 45);
         let (found, guards_intact) = problem.run(device, &kernel)?;
         Ok(found == problem.reference() && guards_intact)
     })

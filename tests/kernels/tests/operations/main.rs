@@ -5,6 +5,7 @@ mod elementwise;
 mod experts;
 mod gated_delta;
 mod gather;
+mod many;
 mod merging;
 mod norm;
 mod pages;

@@ -32,6 +32,52 @@ fn tokens_are_drawn_as_often_as_they_are_likely() {
     assert!(statistic < 20.5, "{statistic}");
 }
 
+/// Seeds and positions are read from the device whenever captured work is launched: none is part of what was captured.
+#[test]
+fn captured_draws_follow_the_position() {
+    const ROWS: usize = 3;
+    const VOCABULARY: usize = 400;
+    let device = device();
+    let kernel = Sample::compile(&device).unwrap();
+    let constants = |value: f32| device.upload(&[value; ROWS]).unwrap();
+    let (temperature, top_p, min_p) = (constants(1.0), constants(1.0), constants(0.0));
+    let (logits, top_k) = (device.zeros::<f32>(ROWS * VOCABULARY).unwrap(), device.zeros::<i32>(ROWS).unwrap());
+    let seeds = device.upload(&[4_u64, 5, 6]).unwrap();
+    let mut positions = device.zeros::<i32>(ROWS).unwrap();
+    let mut tokens = device.zeros::<i32>(ROWS).unwrap();
+    let draw = |positions: &CudaSlice<i32>, tokens: &mut CudaSlice<i32>| {
+        device.sample(
+            &kernel,
+            SampleArgs {
+                logits: logits.as_view(),
+                stride: VOCABULARY,
+                vocabulary: VOCABULARY,
+                temperature: temperature.as_view(),
+                top_k: top_k.as_view(),
+                top_p: top_p.as_view(),
+                min_p: min_p.as_view(),
+                seeds: seeds.as_view(),
+                positions: positions.as_view(),
+                tokens: tokens.as_view_mut(),
+            },
+        )
+    };
+    let mut graph = device.capture(|| draw(&positions, &mut tokens)).unwrap();
+    let mut drawn = Vec::new();
+    for position in [0, 1, 2, 1000] {
+        device.overwrite(&mut positions, &[position, position + 7, position * 3]).unwrap();
+        draw(&positions, &mut tokens).unwrap();
+        let direct = device.download(&tokens).unwrap();
+        device.overwrite(&mut tokens, &[-5; ROWS]).unwrap();
+        device.launch_graph(&mut graph).unwrap();
+        assert_eq!(device.download(&tokens).unwrap(), direct, "position {position}");
+        drawn.push(direct);
+    }
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 4, "{drawn:?}");
+}
+
 fn assert_sizes(outcomes: impl IntoIterator<Item = (&'static str, Result<(), CudaError>)>) {
     for (what, outcome) in outcomes {
         let error = outcome.unwrap_err();

@@ -87,7 +87,9 @@ fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mas
     let touch = cx.touch(args, false);
     let check_written = cx.block.options.uninitialised_global;
     // Most lanes copy all or nothing, and all from one place; these are checked together, and fetched soon.
+    let misaligned = mask_of(|lane| !from[lane].is_multiple_of(N as u64));
     let alike = (whole | nothing) == mask
+        && nothing & misaligned == 0
         && cx.block.shared_units::<N>(&to, mask).is_some()
         && (whole == 0 || cx.block.memory.prefetch_units::<N>(&from, whole, check_written, touch));
     if alike {

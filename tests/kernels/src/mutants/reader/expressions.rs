@@ -262,6 +262,8 @@ impl Reader<'_> {
             constant = values.is_empty() && name == "infinity";
             let place = start..self.end();
             if name == "min" || name == "max" {
+                let float = values.iter().any(|value| value.class == Class::Float);
+                class = if float { Class::Float } else { Class::Index };
                 constant = values.iter().all(|value| value.constant);
                 self.clamp(place, &values);
             } else {
