@@ -527,6 +527,8 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
 
 #[test]
 fn the_kernel_check_without_a_driver_or_with_a_shape_unknown_says_so() {
+    let said = refusal(&engine(&["kernels", "check", "--page-size", "0"]), 2);
+    assert!(said.contains("page_size"), "{said}");
     let said = refusal(&engine(&["kernels", "check", "--cuda-driver-path", "/no/such/libcuda.so"]), 1);
     assert!(said.contains("/no/such/libcuda.so"), "{said}");
     assert_eq!(engine(&["kernels"]).status.code(), Some(2));

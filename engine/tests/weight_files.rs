@@ -13,7 +13,7 @@ use engine::generate::{Request, generate};
 use engine::model::{Decoder, ModelConfig};
 use engine::runner::Logits;
 use engine::sampling::Random;
-use engine::text::SpecialTokens;
+use engine::text::{Message, SpecialTokens};
 use engine::weights::{self, ElementType};
 use kernels::cpu::Isa;
 use serde_json::{Value, json};
@@ -204,6 +204,39 @@ fn all_tensors_that_do_not_fit_are_reported_together() {
     let error = refusal(folder.path()).expect("refused");
     assert!(error.contains("`model.norm.weight` is missing"), "{error}");
     assert!(error.contains("`model.norm.bias` has no place in the model"), "{error}");
+}
+
+#[test]
+fn of_many_tensors_that_do_not_fit_twelve_are_named_and_the_others_counted() {
+    for (missing, more) in [(11, None), (12, None), (13, Some("and 1 more"))] {
+        let folder = folder_of("llama_tied");
+        let path = folder.path().join("model.safetensors");
+        let (mut header, data) = split(&path);
+        let all = header.as_object_mut().expect("an object");
+        let names: Vec<_> = all.keys().filter(|name| *name != "__metadata__").take(missing).cloned().collect();
+        names.iter().for_each(|name| _ = all.remove(name));
+        join(&path, &header, &data);
+        let error = refusal(folder.path()).expect("refused");
+        assert_eq!(error.matches("is missing").count(), missing.min(12), "{error}");
+        assert_eq!(error.lines().last().map(str::trim).filter(|line| line.ends_with("more")), more, "{error}");
+    }
+}
+
+#[test]
+fn a_safetensors_header_that_is_none_is_told_with_its_offset() {
+    let folder = folder_of("llama_tied");
+    let path = folder.path().join("model.safetensors");
+    for (header, part) in [
+        ("{", "header at offset 8: EOF"),
+        ("[]", "header at offset 8: invalid type"),
+        (r#"{"t": }"#, "header at offset 8: expected value"),
+        (r#"{"t": 5}"#, "tensor `t` has a header entry that is wrong: invalid type"),
+        (r#"{"t": {"dtype": "F32"}}"#, "tensor `t` has a header entry that is wrong: missing field"),
+    ] {
+        std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).expect("written");
+        let error = refusal(folder.path()).expect("refused");
+        assert!(error.contains(part), "{header}: `{part}` is missing in: {error}");
+    }
 }
 
 #[test]
@@ -597,6 +630,12 @@ fn a_gguf_file_of_every_type_of_value_is_an_error_wherever_it_is_cut() {
         bytes.resize(bytes.len().next_multiple_of(32) + 16, 0);
         bytes
     };
+    // Without a tensor there is less room for what is claimed, and more can be read before something is missing.
+    let alone = |pair: &[u8]| {
+        let mut bytes = [head(1), pair.to_vec()].concat();
+        bytes[8..16].fill(0);
+        bytes
+    };
     let open = |bytes: &[u8]| {
         std::fs::write(&path, bytes).expect("written");
         weights::gguf::open(&path).map(|_| ()).map_err(|error| error.to_string())
@@ -605,9 +644,12 @@ fn a_gguf_file_of_every_type_of_value_is_an_error_wherever_it_is_cut() {
     for one in 0..pairs.len() {
         let bytes = with(&pairs[one..=one]);
         assert_eq!(open(&bytes), Ok(()));
-        for length in 24..bytes.len() {
-            let error = open(&bytes[..length]).expect_err("it is cut");
-            assert!(error.contains("offset"), "{length} bytes: {error}");
+        let without = alone(&pairs[one]);
+        assert_eq!(open(&without), Ok(()));
+        let cuts = (24..bytes.len()).map(|length| &bytes[..length]);
+        for cut in cuts.chain((24..without.len()).map(|length| &without[..length])) {
+            let error = open(cut).expect_err("it is cut");
+            assert!(error.contains("offset"), "{} bytes: {error}", cut.len());
         }
     }
     let nested = [&9_u32.to_le_bytes()[..], &length(0)].concat();
@@ -664,6 +706,71 @@ fn a_gguf_file_cut_in_half_says_which_tensor_ends_beyond_it() {
     let error = refusal(path).expect("refused");
     let part = format!("ends beyond the file of {} bytes", bytes.len() / 2);
     assert!(error.contains("tensor `") && error.contains("at offset") && error.contains(&part), "{error}");
+}
+
+/// The bytes of a GGUF file with two more pairs in front, the first of which is `first`; tensors stay where they are aligned.
+fn with_pair_in_front(bytes: &[u8], first: &[u8]) -> Vec<u8> {
+    let filler = pair("filler", 8, &0_u64.to_le_bytes()).len();
+    let missing = (first.len() + filler).next_multiple_of(32) - first.len() - filler;
+    let filler = pair("filler", 8, &[&(missing as u64).to_le_bytes()[..], &vec![b' '; missing]].concat());
+    let mut out = [&bytes[..24], first, &filler, &bytes[24..]].concat();
+    let pairs = u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes"));
+    out[16..24].copy_from_slice(&(pairs + 2).to_le_bytes());
+    out
+}
+
+#[test]
+fn a_chat_template_in_a_gguf_file_is_used_or_refused_by_name() {
+    let GgufFile { path, bytes, .. } = &gguf_file();
+    let with = |kind: u32, value: &[u8]| {
+        let pair = pair("tokenizer.chat_template", kind, value);
+        std::fs::write(path, with_pair_in_front(bytes, &pair)).expect("written");
+    };
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    with(8, &text("{{ messages[0].content }}{{ eos_token }}"));
+    assert_eq!(refusal(path), None);
+    let checkpoint = open(path);
+    let template = checkpoint.chat_template().expect("a template");
+    assert!(template.render(&[Message::user("hi")]).expect("renders").starts_with("hi"));
+    with(8, &text("{% if %}"));
+    let error = refusal(path).expect("no template");
+    assert!(error.contains("chat template: "), "{error}");
+    with(4, &1_u32.to_le_bytes());
+    let error = refusal(path).expect("no text");
+    assert!(error.contains("`tokenizer.chat_template` is not text"), "{error}");
+}
+
+#[test]
+fn a_tensor_with_a_name_of_older_folders_has_no_place_in_a_gguf_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    let mut tensors = random_tensors(ElementType::Q8_0, 8, &WIDE_DENSE);
+    std::fs::write(&path, wide_gguf(&tensors)).expect("written");
+    assert_eq!(refusal(&path), None);
+    let name = "blk.0.self_attn.rotary_emb.inv_freq";
+    tensors.push(TensorData { name: name.into(), shape: vec![1], kind: 0, bytes: vec![0; 4] });
+    std::fs::write(&path, wide_gguf(&tensors)).expect("written");
+    let error = refusal(&path).expect("left over");
+    assert!(error.contains(&format!("`{name}` has no place in the model")), "{error}");
+}
+
+#[test]
+fn experts_of_a_gguf_file_are_searched_for_what_is_no_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    let mut bytes = gguf::from_folder(&models().join("mixtral"));
+    let check = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("written");
+        let checkpoint = open(&path);
+        let plan = checkpoint.plan().expect("every tensor is there");
+        plan.check_finite(&workers()).err().map(|error| error.to_string())
+    };
+    assert_eq!(check(&bytes), None);
+    // The last element of the last expert.
+    let end = bytes.len();
+    bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    let error = check(&bytes).expect("refused");
+    assert!(error.contains("_exps.weight` has NaN as element"), "{error}");
 }
 
 #[test]

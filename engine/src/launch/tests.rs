@@ -252,6 +252,14 @@ fn weights_stay_as_they_are_stored_on_cuda_where_it_has_kernels_for_them() {
 }
 
 #[test]
+fn a_device_that_is_not_there_is_told_before_a_model_is_looked_for() {
+    let argv = ["engine", "--model-path=/no/such/model", "--device=cuda"];
+    let refused = open(&Settings::loader().args(argv).facts(Facts::for_test()), None);
+    let said = refused.err().expect("there is no driver").to_string();
+    assert!(said.contains("--device cuda") && !said.contains("/no/such/model"), "{said}");
+}
+
+#[test]
 fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/llama");
     let opened = |flags: &[&str]| {

@@ -291,15 +291,32 @@ fn interleaved_row(row: usize, head_dim: usize) -> usize {
     head * head_dim + (within % half) * 2 + within / half
 }
 
-/// Tensors some checkpoints carry although they follow from others.
+/// Whether some checkpoints carry a tensor although it follows from others: frequencies, and the head of a model whose embedding is
+/// its head, of any other model it is a tensor of its own.
 fn is_redundant(name: &str, config: &ModelConfig, naming: Naming) -> bool {
     (naming == Naming::Hub && name.ends_with(".rotary_emb.inv_freq"))
-        || (config.tied_embeddings && name == ModelTensor::Head.stored(config, naming).name)
+        || name == ModelTensor::Head.stored(config, naming).name
 }
 
 #[cfg(test)]
 mod tests {
-    use super::interleaved_row;
+    use std::path::Path;
+
+    use super::{ModelConfig, WeightPlan, interleaved_row};
+
+    #[test]
+    fn matrices_and_the_router_are_what_becomes_smaller() {
+        let text = r#"{"architectures": ["MixtralForCausalLM"], "vocab_size": 10, "hidden_size": 8,
+            "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "rms_norm_eps": 1e-5, "max_position_embeddings": 64, "num_local_experts": 4, "num_experts_per_tok": 2}"#;
+        let config = ModelConfig::from_hub_json(Path::new("config.json"), text).unwrap_or_else(|e| panic!("{e}"));
+        // Embedding and head; queries, keys, values and what becomes of them; the router; four experts of three matrices.
+        let matrices = 2 * 80 + 64 + 32 + 32 + 64 + 32 + 4 * 3 * 128;
+        let norms = 3 * 8;
+        let plan = WeightPlan::dummy(&config);
+        assert_eq!(plan.bytes_with_matrices_of(2), 2 * matrices + 4 * norms);
+        assert_eq!(plan.loaded_bytes(), 4 * (matrices + norms));
+    }
 
     #[test]
     fn rows_of_a_head_alternate_between_its_halves() {
