@@ -130,5 +130,13 @@ mod tests {
         };
         assert_eq!((group(""), group("/of/the/host")), (Some(500_000), Some(500_000)));
         assert_eq!(group("/of/another"), Some(1_024_000));
+        // The group of another controller may be one that limits memory, and is not this process's.
+        let of_another = available(&[
+            ("proc/meminfo", MEMINFO),
+            ("proc/self/cgroup", "5:cpu,cpuacct:/tight\n"),
+            ("sys/fs/cgroup/memory/tight/memory.limit_in_bytes", "7\n"),
+            ("sys/fs/cgroup/memory/tight/memory.usage_in_bytes", "1\n"),
+        ]);
+        assert_eq!(of_another, Some(1_024_000));
     }
 }

@@ -877,6 +877,10 @@ fn gguf_tensors_and_metadata_that_cannot_be_used_are_refused_by_name() {
 
 /// What is said of the smallest model of an architecture with these keys changed or added; nothing where it can be computed.
 fn said_of_model(tensors: &[TensorData], name: &str, changes: Vec<(&str, Meta<'static>)>) -> String {
+    config_of(tensors, name, changes).err().unwrap_or_default()
+}
+
+fn config_of(tensors: &[TensorData], name: &str, changes: Vec<(&str, Meta<'static>)>) -> Result<ModelConfig, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.gguf");
     let mut keys = vec![
@@ -896,7 +900,20 @@ fn said_of_model(tensors: &[TensorData], name: &str, changes: Vec<(&str, Meta<'s
     metadata.extend(keys.iter().map(String::as_str).zip(values));
     std::fs::write(&path, gguf::write(&metadata, tensors)).expect("written");
     let (metadata, weights) = weights::gguf::open(&path).expect("a file");
-    ModelConfig::from_gguf(&metadata, &weights).map_or_else(|error| error.to_string(), |_| String::new())
+    ModelConfig::from_gguf(&metadata, &weights).map_err(|error| error.to_string())
+}
+
+#[test]
+fn biases_of_a_gguf_model_are_those_that_it_has_and_its_architecture_may_have() {
+    let bias = |name: &str| TensorData { name: name.into(), shape: vec![8], kind: 0, bytes: vec![0; 32] };
+    let tensors = [bias("blk.0.attn_q.bias"), bias("blk.0.ffn_gate.bias")];
+    let biases = |tensors: &[TensorData], name: &str| {
+        let config = config_of(tensors, name, vec![]).unwrap_or_else(|error| panic!("{error}"));
+        (config.attention_bias, config.mlp_bias)
+    };
+    use engine::model::AttentionBias::{All, None, QueryKeyValue};
+    assert_eq!((biases(&[], "llama"), biases(&tensors, "llama")), ((None, false), (All, true)));
+    assert_eq!((biases(&[], "qwen2"), biases(&tensors, "qwen2")), ((QueryKeyValue, false), (QueryKeyValue, false)));
 }
 
 /// Four experts, of which a token goes to two, and other keys.
@@ -931,7 +948,7 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
     assert_eq!(refuse("olmoe", experts(vec![("expert_gating_func", Meta::U32(1))])), "", "the one that is computed");
     let cases = [
         (refuse("gemma", vec![]), "GGUF architecture gemma (known: llama, olmoe, qwen2, qwen3, qwen3moe)"),
-        (refuse("qwen2", experts(vec![])), "`qwen2.expert_count`"),
+        (refuse("qwen2", experts(vec![])), "not supported: `qwen2.expert_count` in GGUF architecture qwen2"),
         (refuse("olmoe", vec![]), "`olmoe.expert_count` is missing or 0"),
         (refuse("qwen3moe", vec![("expert_count", Meta::U32(4))]), "`qwen3moe.expert_used_count` is missing"),
         (refuse("olmoe", experts(vec![("expert_gating_func", Meta::U32(2))])), "`olmoe.expert_gating_func` = 2"),
@@ -960,6 +977,7 @@ fn gguf_models_that_cannot_be_computed_are_refused_by_name() {
         (refuse("llama", vec![("rope.freq_base", Meta::F32(f32::INFINITY))]), "rope: theta is inf"),
         (refuse("olmoe", experts(vec![("attention.clamp_kqv", Meta::F32(f32::INFINITY))])), "clip_qkv is inf"),
         (refuse("llama", vec![("attention.layer_norm_rms_epsilon", Meta::F32(f32::NAN))]), "epsilon NaN"),
+        (refuse("llama", vec![("attention.layer_norm_rms_epsilon", Meta::F32(f32::INFINITY))]), "epsilon inf"),
         (refuse("olmoe", vec![("expert_count", Meta::U32(0))]), "`olmoe.expert_count` is missing or 0"),
         (
             refuse("olmoe", vec![("expert_count", Meta::U32(4)), ("expert_used_count", Meta::U32(0))]),

@@ -239,10 +239,14 @@ mod tests {
             ("decoder_sparse_step", json!(2), "decoder_sparse_step = 2"),
             ("quantization_config", json!({"quant_method": "awq"}), "quantization_config"),
             ("sliding_window", json!(4096), "sliding_window = 4096"),
-            ("use_sliding_window", json!(true), "use_sliding_window = true"),
-            ("layer_types", json!(["sliding_attention"]), "layer_types"),
+            ("use_sliding_window", json!(true), "use_sliding_window = true in a LlamaForCausalLM"),
+            (
+                "layer_types",
+                json!(["sliding_attention"]),
+                "layer_types = [\"sliding_attention\"] in a LlamaForCausalLM",
+            ),
             ("partial_rotary_factor", json!(0.5), "partial_rotary_factor = 0.5"),
-            ("rope_scaling", json!({"type": "dynamic", "factor": 2.0}), "rope type \"dynamic\""),
+            ("rope_scaling", json!({"type": "dynamic", "factor": 2.0}), "rope type \"dynamic\" (known: "),
             ("rope_scaling", json!({"rope_type": "longrope", "type": "yarn", "factor": 2.0}), "rope type \"longrope\""),
             (
                 "rope_scaling",
@@ -336,8 +340,17 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_are_null_are_left_out() {
+        for key in ["hidden_act", "attention_bias", "num_experts", "partial_rotary_factor", "layer_types", "clip_qkv"] {
+            let mut config = small();
+            config[key] = json!(null);
+            assert_eq!(read(&config), read(&small()), "{key}");
+        }
+    }
+
+    #[test]
     fn parameters_of_positions_that_say_nothing_are_passed_over() {
-        let linear = json!({"rope_type": "linear", "factor": 2, "partial_rotary_factor": 1.0});
+        let linear = json!({"rope_type": "linear", "factor": 2, "partial_rotary_factor": 1.0, "mscale": null});
         let mut config = small();
         config["rope_scaling"] = json!({});
         config["rope_parameters"] = linear;
@@ -370,6 +383,7 @@ mod tests {
         let cases = [
             ("LlamaForCausalLM", &off, [no; 4]),
             ("MistralForCausalLM", &json!({"sliding_window": null}), [no; 4]),
+            ("MistralForCausalLM", &json!({"sliding_window": null, "use_sliding_window": false}), [no; 4]),
             ("MistralForCausalLM", &json!({"sliding_window": 9}), [yes; 4]),
             ("MistralForCausalLM", &json!({}), [Some(4096); 4]),
             ("MinistralForCausalLM", &typed, [no, yes, no, yes]),
@@ -446,7 +460,8 @@ mod tests {
         assert_eq!(sparse(json!({"num_experts": 0})), None);
         let twice = json!({"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2});
         let experts = read(&of("MixtralForCausalLM", &twice)).unwrap_or_else(|e| panic!("{e}")).experts;
-        assert_eq!(experts.map(|experts| experts.count), Some(4), "one number under both names");
+        let experts = experts.map(|experts| (experts.count, experts.renormalised, experts.sparse_layers));
+        assert_eq!(experts, Some((4, true, vec![with; 4])), "one number under both names");
     }
 
     #[test]

@@ -84,14 +84,12 @@ pub(super) fn experts(path: &Path, rule: ExpertRule, hub: &HubConfig) -> Result<
     };
     let renormalised = rule.always_renormalised || hub.norm_topk_prob.unwrap_or(false);
     let per_token = hub.num_experts_per_tok.ok_or_else(|| missing(path, "num_experts_per_tok"))?;
-    Ok(Some(Experts { count, per_token, intermediate_size, renormalised, sparse_layers: sparse(path, rule, hub)? }))
+    Ok(Some(Experts { count, per_token, intermediate_size, renormalised, sparse_layers: sparse(path, hub)? }))
 }
 
-fn sparse(path: &Path, rule: ExpertRule, hub: &HubConfig) -> Result<Vec<bool>> {
+/// Which layers have experts: all, unless the configuration says otherwise, which only those of architectures with dense layers may.
+fn sparse(path: &Path, hub: &HubConfig) -> Result<Vec<bool>> {
     let layers = 0..hub.num_hidden_layers;
-    if !rule.dense_layers {
-        return Ok(layers.map(|_| true).collect());
-    }
     let step = hub.decoder_sparse_step.unwrap_or(1);
     if step == 0 {
         return Err(Error::damaged(path, "decoder_sparse_step is 0"));
