@@ -458,6 +458,7 @@ fn tokens_that_cannot_be_run_are_refused_and_their_sequence_is_as_it_was() {
     let said = runner.extend(&mut other, &[1; 9], Logits::All).expect_err("two pages are free").to_string();
     assert!(said.contains("pages"), "{said}");
     assert_eq!((other.tokens(), runner.available_pages()), (0, 2));
+    assert!(runner.takes_pages_of(3) && !runner.is_lost(), "the CPU takes pages of any size and is never lost");
     // As long as the context is allowed.
     runner.extend(&mut one, &[1; 8], Logits::Last).unwrap_or_else(|e| panic!("{e}"));
     runner.release(one).unwrap_or_else(|e| panic!("{e}"));

@@ -194,6 +194,19 @@ mod tests {
                 assert!((ratio - want).abs() < 1e-9, "pair {pair}: {ratio}, not {want}");
             }
         }
+        // One that would begin before the first pair or end beyond the head begins and ends there.
+        let scaling = RopeScaling::Yarn {
+            factor: 4.0,
+            beta_fast: 32.0,
+            beta_slow: 1e-9,
+            truncate: true,
+            original_context: 8.0,
+            attention_factor: 1.0,
+        };
+        for (pair, ratio) in ratios(scaling, 1e4, 8).into_iter().enumerate() {
+            let divided = pair as f64 / 7.0;
+            assert!((ratio - 1.0 / ((1.0 - divided) + divided / 4.0)).abs() < 1e-9, "pair {pair}: {ratio}");
+        }
         // A passage of no length is a step, at pair 0 here.
         let scaling = RopeScaling::Yarn {
             factor: 4.0,

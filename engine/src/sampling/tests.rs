@@ -178,6 +178,20 @@ fn frequencies_follow_the_distribution() {
 }
 
 #[test]
+fn each_penalty_alone_changes_the_choice() {
+    let history = History { prompt: &[], output: &[0] };
+    let alone = [
+        Sampling { repetition_penalty: 2.0, ..Sampling::default() },
+        Sampling { presence_penalty: 0.5, ..Sampling::default() },
+        Sampling { frequency_penalty: 0.5, ..Sampling::default() },
+    ];
+    assert_eq!(choose(&[1.0, 0.9], history, &Sampling::default()), Ok(0));
+    for sampling in alone {
+        assert_eq!(choose(&[1.0, 0.9], history, &sampling), Ok(1), "{sampling:?}");
+    }
+}
+
+#[test]
 fn a_draw_at_the_end_of_a_share_is_the_next_ones() {
     let candidates = [(3, 0.5), (5, 0.25), (6, 0.25)].map(|(token, weight)| shortlist::Candidate { token, weight });
     for (unit, token) in [(0.0, 3), (0.49, 3), (0.5, 5), (0.74, 5), (0.75, 6), (0.99, 6), (1.0, 6)] {

@@ -185,6 +185,9 @@ mod tests {
         assert_eq!(PrefillTime::fit(&good[..8]), Err(FitError::TooFew { found: 7 }));
         assert_eq!(PrefillTime::fit(&[]), Err(FitError::TooFew { found: 0 }));
         assert_eq!(PrefillTime::fit(&[(512, 1.0); 20]), Err(FitError::Undetermined));
+        let two = [300, 700].repeat(5);
+        let two: Vec<_> = two.into_iter().map(|length| (length, 1e-3 * f64::from(length))).collect();
+        assert_eq!(PrefillTime::fit(&two), Err(FitError::Undetermined), "many parabolas go through two points");
         let nothing = PrefillTime::fit(&[1, 2, 3, 4, 5, 6, 7, 8, 9].map(|length| (length, 0.0)));
         assert_eq!(nothing, Err(FitError::NotGrowing { square: 0.0 }));
         let mut broken = good.clone();

@@ -16,7 +16,7 @@ const FEW_REQUESTS: usize = 8;
 /// ```
 #[must_use]
 pub fn suited_for_block_drafts(max_running_requests: usize) -> usize {
-    if max_running_requests < FEW_REQUESTS { 0 } else { max_running_requests.div_ceil(6).clamp(2, 4) }
+    if max_running_requests < FEW_REQUESTS { 0 } else { max_running_requests.div_ceil(6).min(4) }
 }
 
 /// Whether a prefill waits: some requests run, and fewer slots are free than are waited for. A machine that has nothing
