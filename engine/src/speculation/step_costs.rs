@@ -299,6 +299,7 @@ mod tests {
             (String::new(), "line 1"),
         ];
         assert!(StepCosts::read(Some(&rates("[8, 16]", "[1, 2]")), 16).is_ok(), "it ends with its last sample");
+        assert!(StepCosts::read(Some(&TIMES.replace("0.25", "0.0")), 0).is_ok(), "requests may cost nothing");
         for (text, says) in table {
             let error = StepCosts::read(Some(&text), 0).expect_err(&text).to_string();
             assert!(error.contains(says), "{text}: {error}");

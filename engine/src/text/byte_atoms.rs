@@ -87,6 +87,9 @@ mod tests {
         let unchanged = other.clone();
         assert_eq!(InventedAtoms::complete(&mut other).byte(301), None);
         assert_eq!(other, unchanged);
+        let mut below = document.clone();
+        below["added_tokens"] = json!([{"id": 3}]);
+        assert_eq!(InventedAtoms::complete(&mut below).byte(256), Some(0x04), "ids follow those of the vocabulary");
         let invented = InventedAtoms::complete(&mut document);
         assert_eq!((invented.byte(301), invented.byte(302), invented.byte(303)), (Some(0x04), Some(0xf1), None));
         assert_eq!((invented.byte(300), invented.byte(0)), (None, None));
