@@ -905,13 +905,13 @@ fn config_of(tensors: &[TensorData], name: &str, changes: Vec<(&str, Meta<'stati
 
 #[test]
 fn biases_of_a_gguf_model_are_those_that_it_has_and_its_architecture_may_have() {
+    use engine::model::AttentionBias::{All, None, QueryKeyValue};
     let bias = |name: &str| TensorData { name: name.into(), shape: vec![8], kind: 0, bytes: vec![0; 32] };
     let tensors = [bias("blk.0.attn_q.bias"), bias("blk.0.ffn_gate.bias")];
     let biases = |tensors: &[TensorData], name: &str| {
         let config = config_of(tensors, name, vec![]).unwrap_or_else(|error| panic!("{error}"));
         (config.attention_bias, config.mlp_bias)
     };
-    use engine::model::AttentionBias::{All, None, QueryKeyValue};
     assert_eq!((biases(&[], "llama"), biases(&tensors, "llama")), ((None, false), (All, true)));
     assert_eq!((biases(&[], "qwen2"), biases(&tensors, "qwen2")), ((QueryKeyValue, false), (QueryKeyValue, false)));
 }
