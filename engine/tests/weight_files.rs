@@ -214,7 +214,9 @@ fn of_many_tensors_that_do_not_fit_twelve_are_named_and_the_others_counted() {
         let (mut header, data) = split(&path);
         let all = header.as_object_mut().expect("an object");
         let names: Vec<_> = all.keys().filter(|name| *name != "__metadata__").take(missing).cloned().collect();
-        names.iter().for_each(|name| _ = all.remove(name));
+        for name in &names {
+            all.remove(name);
+        }
         join(&path, &header, &data);
         let error = refusal(folder.path()).expect("refused");
         assert_eq!(error.matches("is missing").count(), missing.min(12), "{error}");
