@@ -357,7 +357,8 @@ mod tests {
         server.change(|contents| contents.trouble.clear());
         server.questions();
         fetch(right).expect("the file that is meant");
-        assert_eq!(server.questions()[0].header("range"), Some("bytes=2-"));
+        let questions = server.questions();
+        assert_eq!((questions.len(), questions[0].header("range")), (1, Some("bytes=2-")));
         assert_eq!(fs::read(&path).expect("installed"), b"abc");
         assert_eq!(entries(cache.path()), 1);
     }

@@ -461,6 +461,12 @@ fn a_folder_is_one_whatever_its_name_ends_in_and_its_template_may_be_one_of_seve
     assert!(refusal(&chat(path), 1).contains("generation_config.json"));
 }
 
+#[test]
+fn a_folder_may_be_called_by_one_word() {
+    let output = command(&["inspect", "llama"]).current_dir(models()).output().expect("the command runs");
+    assert!(stdout(&output).contains("context length"), "{}", stdout(&output));
+}
+
 #[cfg(unix)]
 #[test]
 fn input_that_cannot_be_read_is_told() {

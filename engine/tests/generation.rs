@@ -362,6 +362,20 @@ fn a_prefill_stops_in_the_middle_of_a_piece_wherever_it_is_cancelled() {
 }
 
 #[test]
+fn an_extension_that_is_cancelled_leaves_its_sequence_as_it_was() {
+    let checkpoint = open(&models().join("llama"));
+    let mut runner = runner(&checkpoint, 4, 8);
+    let mut sequence = runner.start();
+    runner.extend(&mut sequence, &[1; 3], Logits::Nowhere).unwrap_or_else(|e| panic!("{e}"));
+    let free = runner.available_pages();
+    // In the second of three chunks.
+    let cancel = StopsAt::new(4 * checkpoint.config().layers + 2);
+    let logits = runner.extend_unless(&mut sequence, &[1; 20], Logits::Last, &cancel).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((logits, sequence.tokens(), runner.available_pages()), (None, 3, free));
+    runner.release(sequence).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
 fn a_step_of_decoding_that_is_cancelled_adds_no_token() {
     let checkpoint = open(&models().join("llama"));
     let mut runner = runner(&checkpoint, 4, 512);

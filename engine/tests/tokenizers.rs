@@ -182,9 +182,25 @@ fn a_vocabulary_of_scored_pieces_merges_the_best_first_and_falls_back_to_bytes()
     let written: Vec<_> = tokens.iter().map(|&id| pieces[id as usize].0.as_str()).collect();
     assert_eq!(written, ["t", "he", "▁", "cat"]);
     assert_eq!(bare.decode(&tokens).expect("decodes"), "the cat");
+    assert_eq!(
+        (bare.special_token("</s>"), bare.special_token("cat"), bare.special_token("no")),
+        (Some(2), None, None)
+    );
     // A special token is a part of what is written out alone.
     let of = |id| (bare.decode(&[id]).expect("decodes"), bare.decode_with_special(&[id]).expect("decodes"));
     assert_eq!((of(2), of(1)), ((String::new(), "</s>".into()), (String::new(), "<s>".into())));
+}
+
+#[test]
+fn a_piece_that_is_no_part_of_texts_is_not_merged() {
+    const UNUSED: i32 = 5;
+    let mut pieces = pieces();
+    let the = pieces.iter().position(|(piece, ..)| piece == "▁the").expect("a piece");
+    pieces[the].2 = UNUSED;
+    let tokenizer = with_pieces(&pieces, Vec::new()).unwrap_or_else(|error| panic!("{error}"));
+    let tokens = tokenizer.encode("the", SpecialTokens::AsWritten).expect("encodes");
+    let written: Vec<_> = tokens.iter().map(|&id| pieces[id as usize].0.as_str()).collect();
+    assert_eq!(written, ["▁t", "he"]);
 }
 
 /// Files that `vocabularies/make_scored_pieces.py` made, and what `SentencePiece` makes of texts with the same pieces.

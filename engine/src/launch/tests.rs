@@ -260,6 +260,20 @@ fn a_device_that_is_not_there_is_told_before_a_model_is_looked_for() {
 }
 
 #[test]
+fn a_text_ends_at_the_tokens_of_its_model_unless_they_are_ignored() {
+    for (flags, are_added) in [(&[][..], true), (&["--ignore-eos"], false)] {
+        let engine = Engine::new("llama", flags);
+        let asked = Asked { stop_token_ids: vec![7], ..Asked::default() };
+        let request = request(&engine.context.view(), &engine.checkpoint, vec![1], asked);
+        let own = engine.checkpoint.stop_token_ids();
+        assert!(!own.is_empty());
+        let mut wanted = vec![7];
+        wanted.extend(own.iter().filter(|_| are_added));
+        assert_eq!(request.stop_token_ids, wanted, "{flags:?}");
+    }
+}
+
+#[test]
 fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/llama");
     let opened = |flags: &[&str]| {

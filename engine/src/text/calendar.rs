@@ -165,6 +165,7 @@ mod tests {
         for (format, want) in cases {
             assert_eq!(at(moment, format).as_deref(), Ok(want), "{format}");
         }
+        assert_eq!(at(4 * 86_400, "%-j %j").as_deref(), Ok("5 005"));
         assert_eq!(at(43_200, "%I %p").as_deref(), Ok("12 PM"));
         assert_eq!(at(0, "%I %p").as_deref(), Ok("12 AM"));
     }

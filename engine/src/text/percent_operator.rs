@@ -212,6 +212,8 @@ mod tests {
             ("{{ _a % _b }}", "{{ _a | percent_operator( _b) }}"),
             ("{{ 1.5 % b }}", "{{ 1.5 | percent_operator( b) }}"),
             ("{{ a % b % c }}", "{{ a | percent_operator( b) | percent_operator( c) }}"),
+            ("{{ a * b and c % d }}", "{{ a * b and c | percent_operator( d) }}"),
+            ("{{ 'a\\' b' % c }}", "{{ 'a\\' b' | percent_operator( c) }}"),
             ("{{ a % b * c }}", "{{ a | percent_operator( b) * c }}"),
             ("{{ a * b - c % d }}", "{{ a * b - c | percent_operator( d) }}"),
             ("{{ a % b ** c.d }}", "{{ a | percent_operator( b ** c.d) }}"),

@@ -81,4 +81,11 @@ mod tests {
         let want = "a<{{ {'k': {'l': '}}'}} }}>b<{% set x = {'m': {}} %}>{# {{ c }} #}<{% raw %}>{{ d }}<{% endraw %}><{{ '%}' }}>e";
         assert_eq!(shown, want);
     }
+
+    #[test]
+    fn quotes_within_texts_end_nothing_and_a_bracket_alone_begins_nothing() {
+        let source = r#"x{y{{ 'a\'}}' }}{{ "'}}'" }}z"#;
+        let shown = map(source, |tag| format!("<{tag}>").into());
+        assert_eq!(shown, r#"x{y<{{ 'a\'}}' }}><{{ "'}}'" }}>z"#);
+    }
 }
