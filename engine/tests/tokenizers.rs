@@ -363,13 +363,14 @@ fn a_vocabulary_that_does_not_say_begins_texts_as_its_kind_does() {
             ("tokenizer.ggml.model", Meta::Text("gpt2")),
             ("tokenizer.ggml.pre", Meta::Text(pre)),
             ("tokenizer.ggml.tokens", Meta::Texts(vec!["a", "b", "ab", "<s>"])),
-            ("tokenizer.ggml.token_type", Meta::I32s(vec![1, 1, 1, 3])),
+            ("tokenizer.ggml.token_type", Meta::I32s(vec![1; 4])),
             ("tokenizer.ggml.merges", Meta::Texts(vec!["a b"])),
             ("tokenizer.ggml.bos_token_id", Meta::U32(3)),
         ]);
         let tokenizer = tokenizer.unwrap_or_else(|error| panic!("{error}"));
         let tokens = tokenizer.encode("ab", SpecialTokens::Add).expect("encodes");
         assert_eq!(tokens, if begins { vec![3, 2] } else { vec![2] }, "{pre}");
+        assert_eq!(tokenizer.special_token("<s>"), Some(3), "it is named, whatever its type says");
     }
 }
 
