@@ -122,7 +122,7 @@ impl CudaDecoder {
     /// Runs the tokens of `batch` through the model, adds their keys and values to `state`, and returns the wanted logits,
     /// `[logit_rows, vocab_size]`; nothing when it was cancelled, and then the keys and values of these tokens are not all there.
     ///
-    /// `cancel` is asked before each layer. A kernel that fails is [`Error::DeviceLost`] here and from then on.
+    /// `cancel` is asked before each layer. A kernel that fails is [`Error::DeviceLost`](crate::error::Error::DeviceLost) here and from then on.
     ///
     /// # Panics
     /// If the state is another model's.
