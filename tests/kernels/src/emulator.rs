@@ -1,13 +1,15 @@
 //! Asking the emulator what it found.
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 
 use libloading::os::unix::{Library, RTLD_LAZY};
 
 use crate::emulator_path;
 
-/// The emulator behind the driver's interface.
-pub struct Emulator(Library);
+/// The emulator behind the driver's interface. It is never closed: where nothing else has it open, it would be unloaded
+/// with what has been set.
+pub struct Emulator(ManuallyDrop<Library>);
 
 impl Emulator {
     /// The emulator that [`device`](crate::device) uses.
@@ -19,7 +21,7 @@ impl Emulator {
     pub fn open() -> Self {
         // SAFETY: the library is the project's own and runs nothing when it is opened.
         let library = unsafe { Library::open(Some(emulator_path()), RTLD_LAZY) };
-        Self(library.expect("the emulator opens"))
+        Self(ManuallyDrop::new(library.expect("the emulator opens")))
     }
 
     /// Its account of the last failure.

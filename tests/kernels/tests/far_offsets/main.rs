@@ -17,7 +17,7 @@ const FAR: usize = (1 << 31) + 64;
 
 /// A device with room for it.
 fn far_device() -> CudaDevice {
-    Emulator::open().set_memory(1 << 50);
+    Emulator::open().set_memory(16 << 40);
     device()
 }
 
