@@ -38,11 +38,10 @@ impl<'a> Detokenizer<'a> {
             // All of the window is out; the newest token stays as the context of the next. One without a text, such as
             // a special token, is none: the next would be decoded like the first of a text. Then the context before it
             // stays, and at the start of a text all of it, since a first space may go.
-            let context = self.settled.min(self.window.len() - 1);
-            if !self.tokenizer.decode(&self.window[context..])?.is_empty() {
-                self.window.drain(..context);
+            if !self.tokenizer.decode(&self.window[self.settled..])?.is_empty() {
+                self.window.drain(..self.settled);
             } else if !text.is_empty() {
-                self.window.truncate(context);
+                self.window.truncate(self.settled);
             }
             self.settled = self.window.len();
             self.emitted = self.tokenizer.decode(&self.window)?.len();

@@ -122,10 +122,9 @@ fn scored_pieces(metadata: &Metadata, tokens: &[&str], types: &[i64]) -> Result<
     }))
 }
 
-/// Whether texts have a space put in front, which goes when they are put together again.
+/// Whether texts of a vocabulary of scored pieces have a space put in front, which goes when they are put together again.
 pub(super) fn has_space_in_front(metadata: &Metadata) -> Result<bool> {
-    let is_scored = metadata.text("tokenizer.ggml.model")? == "llama";
-    Ok(is_scored && metadata.optional_bool(SPACE_IN_FRONT)?.unwrap_or(true))
+    Ok(metadata.optional_bool(SPACE_IN_FRONT)?.unwrap_or(true))
 }
 
 /// What is put around every text: a beginning-of-text token where the file asks for one.

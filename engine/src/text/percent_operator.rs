@@ -35,7 +35,7 @@ pub(super) fn replaced(tag: &str) -> Cow<'_, str> {
                     return Cow::Borrowed(tag);
                 }
             }
-            "*" | "/" | "//" | "**" => set(&mut in_product, true),
+            "*" | "/" | "**" => set(&mut in_product, true),
             "-" if previous.is_none_or(Token::opens_operand) => {}
             "%" => match right_operand(&tokens[index + 1..]) {
                 Some(count)
@@ -74,7 +74,7 @@ fn set(in_product: &mut [bool], value: bool) {
     }
 }
 
-/// A word, number, text or sign of an expression.
+/// A word, text or sign of an expression. A number with a point is two words and a sign.
 struct Token<'a> {
     text: &'a str,
     start: usize,
@@ -105,17 +105,8 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let length = match c {
             '"' | '\'' => quoted_length(rest),
-            _ if c.is_ascii_digit() => {
-                // A point belongs to a number when a digit follows it.
-                let digits = |text: &str| text.find(|c| !is_part(c)).unwrap_or(text.len());
-                let whole = digits(rest);
-                match rest[whole..].strip_prefix('.') {
-                    Some(part) if part.starts_with(|c: char| c.is_ascii_digit()) => whole + 1 + digits(part),
-                    _ => whole,
-                }
-            }
             _ if is_part(c) => rest.find(|c| !is_part(c)).unwrap_or(rest.len()),
-            _ if rest.starts_with("//") || rest.starts_with("**") => 2,
+            _ if rest.starts_with("**") => 2,
             _ => c.len_utf8(),
         };
         let (token, after) = rest.split_at(length);

@@ -16,7 +16,8 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     invented: InventedAtoms,
     falls_back_to_bytes: bool,
-    /// Whether a space is put in front of a text that is no part of it. A `tokenizer.json` says with its steps what becomes of one.
+    /// Whether a vocabulary that falls back to bytes puts a space in front of a text that is no part of it. A `tokenizer.json`
+    /// says with its steps what becomes of one.
     has_space_in_front: bool,
 }
 
