@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 use support::command::{engine, stdout};
-use support::{ON_CPU, json, models};
+use support::{ON_CPU, folder_with, json, models};
 
 /// `engine bench one-batch` with a small model, in an empty environment.
 fn one_batch(model: &str, arguments: &[&str]) -> Output {
@@ -75,10 +75,7 @@ fn a_shape_may_fill_the_context_and_the_room() {
 
 #[test]
 fn a_model_that_gives_no_numbers_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
-        fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
-    }
+    let folder = folder_with("llama", &["config.json", "tokenizer.json", "model.safetensors"]);
     let weights = folder.path().join("model.safetensors");
     let mut bytes = fs::read(&weights).expect("readable");
     let end = bytes.len();

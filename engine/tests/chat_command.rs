@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use engine::generate::{Request, generate};
 use engine::sampling::Sampling;
 use engine::text::{Message, SpecialTokens};
-use support::{ON_CPU, models, open, runner};
+use support::{ON_CPU, folder_with, models, open, runner};
 
 fn chat(flags: &[&str]) -> Child {
     chat_with(&models().join("llama"), flags)
@@ -107,10 +107,7 @@ fn what_cannot_be_answered_ends_a_chat_through_a_pipe_with_the_reason() {
 
 #[test]
 fn a_model_that_holds_no_conversations_is_told_before_anything_is_waited_for() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
-        std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
-    }
+    let folder = folder_with("llama", &["config.json", "tokenizer.json", "model.safetensors"]);
     let output = said(chat_with(folder.path(), &[]), b"");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -146,7 +143,7 @@ fn ctrl_c_ends_a_chat_through_a_pipe() {
 #[cfg(target_os = "linux")]
 mod on_a_terminal {
     use super::support::terminal::Terminal;
-    use super::{FLAGS, Message, answer, models};
+    use super::{FLAGS, Message, answer, folder_with, models};
 
     const HELP: &str = "/reset begins a new conversation, /exit or Ctrl-D ends; Ctrl-C stops an answer\r\n> ";
 
@@ -250,14 +247,11 @@ mod on_a_terminal {
     #[test]
     fn ctrl_c_stops_an_answer_and_at_the_prompt_the_chat() {
         // A model that is slow, and a text that is so long that nobody would wait for its end.
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder_with("llama", &["tokenizer.json", "tokenizer_config.json"]);
         let mut config = super::support::json(&models().join("llama/config.json"));
         config["num_hidden_layers"] = 48.into();
         config["max_position_embeddings"] = 100_000.into();
         std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
-        for name in ["tokenizer.json", "tokenizer_config.json"] {
-            std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
-        }
         let model = folder.path().to_str().expect("text");
         let flags = ["--load-format", "dummy", "--ignore-eos", "--temperature", "1", "--max-new-tokens", "90000"];
         let mut terminal = Terminal::start(&[&["chat", "--model-path", model], &flags[..]].concat(), &[]);

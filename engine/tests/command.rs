@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use support::command::{engine as command, stdout};
-use support::{ON_CPU, ids, json, models};
+use support::{ON_CPU, folder_with, ids, json, models};
 
 fn engine(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the command runs")
@@ -115,10 +115,7 @@ fn activations_that_products_cannot_read_are_refused_with_what_they_can() {
 
 #[test]
 fn weights_are_searched_for_what_is_no_number_on_request() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
-        std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
-    }
+    let folder = folder_with("llama", &["config.json", "tokenizer.json", "model.safetensors"]);
     let path = folder.path().to_str().expect("text");
     let run = |more: &[&str]| {
         engine(&[&["generate", "--model-path", path, "--input-ids", "1,2,3", "--max-new-tokens", "1"], more].concat())
@@ -259,11 +256,8 @@ fn a_prompt_may_come_through_a_pipe_and_has_to_be_text() {
 
 #[test]
 fn a_text_begins_with_the_token_of_its_tokenizer_and_a_conversation_as_its_template_has_it() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder_with("llama", &["config.json", "tokenizer_config.json", "model.safetensors"]);
     let source = models().join("llama");
-    for name in ["config.json", "tokenizer_config.json", "model.safetensors"] {
-        std::fs::copy(source.join(name), folder.path().join(name)).expect("copied");
-    }
     let mut tokenizer = json(&source.join("tokenizer.json"));
     let (begin, text) = ("<|endoftext|>", serde_json::json!({"Sequence": {"id": "A", "type_id": 0}}));
     tokenizer["post_processor"] = serde_json::json!({
@@ -298,10 +292,7 @@ fn an_empty_prompt_continues_the_begin_token() {
     let output = engine(&["generate", "--model-path", path, "--prompt", "", "--json", "--max-new-tokens", "2"]);
     assert_eq!(result(&output)["prompt_token_ids"], Value::from(vec![509]));
     // A model without one has nothing to begin with.
-    let bare = tempfile::tempdir().expect("a folder");
-    for file in ["tokenizer.json", "model.safetensors"] {
-        std::fs::copy(models().join("llama").join(file), bare.path().join(file)).expect("copies");
-    }
+    let bare = folder_with("llama", &["tokenizer.json", "model.safetensors"]);
     let mut config = json(&models().join("llama/config.json"));
     config["bos_token_id"] = Value::Null;
     std::fs::write(bare.path().join("config.json"), config.to_string()).expect("written");
@@ -481,10 +472,7 @@ fn input_that_cannot_be_read_is_told() {
 
 #[test]
 fn a_template_or_vocabulary_that_refuses_a_text_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
-        std::fs::copy(models().join("llama").join(file), folder.path().join(file)).expect("copied");
-    }
+    let folder = folder_with("llama", &["config.json", "tokenizer.json", "model.safetensors"]);
     let run = |flags: [&str; 2]| {
         let path = folder.path().to_str().expect("text");
         refusal(&engine(&["generate", "--model-path", path, flags[0], flags[1]]), 1)

@@ -8,9 +8,11 @@ mod support;
 use std::path::Path;
 
 use engine::runner::Logits;
+use engine::sampling;
 use serde_json::{Value, json};
 use support::oracle::Oracle;
-use support::{families_and_options, floats, gguf, ids, json, models, open, runner};
+use support::safetensors::floats;
+use support::{families_and_options, folder_with, gguf, ids, json, models, open, runner, safetensors};
 use tempfile::TempDir;
 
 const TOLERANCE: f64 = 2e-4;
@@ -33,28 +35,20 @@ fn the_oracle_agrees_with_the_references_of_another_implementation() {
 }
 
 /// Numbers from a seed.
-struct Random(u64);
+struct Random(sampling::Random);
 
 impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// In `-1..1`.
     fn number(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+        (self.0.bits() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }
 
     fn size(&mut self, range: std::ops::RangeInclusive<u64>) -> u64 {
-        range.start() + self.bits() % (range.end() - range.start() + 1)
+        range.start() + self.0.bits() % (range.end() - range.start() + 1)
     }
 
     fn flag(&mut self) -> bool {
-        self.bits() & 1 == 1
+        self.0.bits() & 1 == 1
     }
 
     fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
@@ -243,7 +237,7 @@ fn tensors(config: &Value) -> Vec<(String, Vec<usize>)> {
 
 /// A folder with the configuration, weights of about the size that trained ones have, and some vocabulary.
 fn write_model(config: &Value, random: &mut Random) -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder_with("llama", &["tokenizer.json"]);
     let mut header = json!({});
     let mut data = Vec::new();
     for (name, shape) in tensors(config) {
@@ -259,14 +253,8 @@ fn write_model(config: &Value, random: &mut Random) -> TempDir {
         }
         header[name] = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, data.len()]});
     }
-    let header = header.to_string();
-    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-    bytes.extend(header.as_bytes());
-    bytes.extend(data);
-    std::fs::write(folder.path().join("model.safetensors"), bytes).expect("written");
+    safetensors::write(&folder.path().join("model.safetensors"), &header, &data);
     std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
-    let vocabulary = models().join("llama/tokenizer.json");
-    std::fs::copy(vocabulary, folder.path().join("tokenizer.json")).expect("copied");
     folder
 }
 
@@ -289,7 +277,7 @@ fn any_mixture_of_options_gives_the_logits_of_a_decoder_in_double_precision() {
     for index in 0..MIXTURES {
         let seed = SEED + index;
         eprintln!("seed {seed:#x}");
-        let mut random = Random(seed);
+        let mut random = Random(sampling::Random::new(seed));
         let architecture = ARCHITECTURES[index as usize % ARCHITECTURES.len()];
         let config = mixture(architecture, &mut random);
         let folder = write_model(&config, &mut random);

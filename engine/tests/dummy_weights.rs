@@ -12,16 +12,12 @@ use engine::runner::{Logits, Runner, RunnerLimits};
 use kernels::cpu::{Isa, Workers};
 use serde_json::Value;
 use support::command::{engine, refusal, stdout};
-use support::models;
+use support::folder_with;
 use tempfile::TempDir;
 
 /// A folder with the configuration of a small model, and those other files of it.
 fn folder(model: &str, others: &[&str]) -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in ["config.json"].iter().chain(others) {
-        std::fs::copy(models().join(model).join(name), folder.path().join(name)).expect("copied");
-    }
-    folder
+    folder_with(model, &[&["config.json"], others].concat())
 }
 
 fn runner(model: &str, threads: usize, chunk: usize) -> Runner {

@@ -12,7 +12,8 @@ use engine::generate::{FinishReason, Generation, Kept, Request, Step, generate, 
 use engine::runner::{Logits, Runner, RunnerLimits};
 use engine::sampling::{Sampling, TokenLogprobs};
 use engine::text::SpecialTokens;
-use support::{floats, ids, json, models, open, runner, scripted};
+use support::safetensors::floats;
+use support::{ids, json, models, open, runner, scripted};
 
 /// Nobody cancels.
 fn goes_on() -> AtomicBool {

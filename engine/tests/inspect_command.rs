@@ -5,7 +5,7 @@ mod support;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use support::models;
+use support::{folder_with, models};
 
 fn engine(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_engine")).args(arguments).output().expect("the command runs")
@@ -66,10 +66,7 @@ fn a_model_named_twice_or_not_there_is_an_error() {
 
 #[test]
 fn a_model_without_all_of_its_tensors_is_an_error() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in ["tokenizer.json", "model.safetensors"] {
-        std::fs::copy(models().join("llama").join(name), folder.path().join(name)).expect("copied");
-    }
+    let folder = folder_with("llama", &["tokenizer.json", "model.safetensors"]);
     let mut config = support::json(&models().join("llama/config.json"));
     let layers = config["num_hidden_layers"].as_u64().expect("a number");
     config["num_hidden_layers"] = (layers + 1).into();

@@ -12,7 +12,7 @@ use std::path::Path;
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine_config::Settings;
 use kitbag::ConfigNamespaces;
-use support::{greedy, models, open, runner};
+use support::{folder_with, greedy, models, open, runner};
 
 const CYCLES: usize = 1000;
 /// Enough that the allocator has what it keeps.
@@ -68,8 +68,7 @@ fn settled(threads: usize) -> Held {
 
 #[test]
 fn a_thousand_engines_leave_nothing_behind() {
-    let bare = tempfile::tempdir().expect("a folder");
-    fs::copy(models().join("llama_tied/config.json"), bare.path().join("config.json")).expect("copied");
+    let bare = folder_with("llama_tied", &["config.json"]);
     let threads = held().threads;
     (0..WARM_UP).for_each(|index| cycle(bare.path(), index));
     let before = settled(threads);

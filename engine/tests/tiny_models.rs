@@ -7,7 +7,8 @@ use std::path::Path;
 use engine::model::ModelConfig;
 use engine::runner::{Logits, Runner};
 use engine::text::SpecialTokens;
-use support::{families, families_and_options, floats, greedy, ids, json, models, open, runner};
+use support::safetensors::floats;
+use support::{families, families_and_options, greedy, ids, json, models, open, runner};
 
 const PAGE_SIZES: [usize; 3] = [1, 16, 64];
 /// Whole prompts, single tokens, and chunks that divide the prompt, a page or neither.

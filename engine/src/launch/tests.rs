@@ -27,6 +27,9 @@ use super::{
 #[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../tests/support/gguf.rs"]
 mod gguf;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../tests/support/safetensors.rs"]
+mod safetensors;
 
 fn json(path: &Path) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")

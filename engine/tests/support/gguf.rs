@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::json;
+use super::{json, safetensors};
 
 /// A metadata value to be written.
 pub(crate) enum Meta<'a> {
@@ -290,16 +290,13 @@ fn added(tokenizer: &Value) -> impl Iterator<Item = (u64, &str)> {
 }
 
 fn tensors(folder: &Path, config: &Value) -> Vec<TensorData> {
-    let bytes = std::fs::read(folder.join("model.safetensors")).expect("readable");
-    let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
-    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
+    let (header, data) = safetensors::read(&folder.join("model.safetensors"));
     let mut tensors: Vec<TensorData> = rope_divisors(config).into_iter().collect();
     // By name and number of the expert; together they are one tensor.
     let mut experts: BTreeMap<String, BTreeMap<usize, TensorData>> = BTreeMap::new();
-    for (name, entry) in header.as_object().expect("an object").iter().filter(|(name, _)| *name != "__metadata__") {
+    for (name, entry) in safetensors::tensors(&header) {
         let shape: Vec<u64> = serde_json::from_value(entry["shape"].clone()).expect("a shape");
-        let (start, end): (usize, usize) = serde_json::from_value(entry["data_offsets"].clone()).expect("offsets");
-        let data = &bytes[8 + length + start..8 + length + end];
+        let data = safetensors::bytes(entry, &data);
         let mut values: Vec<[u8; 4]> = match entry["dtype"].as_str() {
             // A bfloat16 number is the upper half of a float32 number.
             Some("BF16") => data.as_chunks::<2>().0.iter().map(|&[low, high]| [0, 0, low, high]).collect(),

@@ -6,9 +6,11 @@ pub(crate) mod command;
 pub(crate) mod gguf;
 pub(crate) mod hub;
 pub(crate) mod oracle;
+pub(crate) mod safetensors;
 pub(crate) mod scripted;
 #[cfg(target_os = "linux")]
 pub(crate) mod terminal;
+pub(crate) mod weight_files;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,7 @@ use engine::runner::{Logits, Runner, RunnerLimits};
 use engine::sampling;
 use kernels::cpu::Workers;
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// Has a command run models on the CPU, whose results the tests know, where no flag says otherwise: by itself it would take a GPU
 /// that is there.
@@ -25,6 +28,15 @@ pub(crate) const ON_CPU: (&str, &str) = ("ENGINE_EXEC_DEVICE", "cpu");
 
 pub(crate) fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models")
+}
+
+/// A folder with these files of a small model.
+pub(crate) fn folder_with(model: &str, files: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in files {
+        std::fs::copy(models().join(model).join(file), folder.path().join(file)).expect("copied");
+    }
+    folder
 }
 
 /// The small models with references of another implementation and a vocabulary of their own, by the folder below [`models`].
@@ -56,17 +68,6 @@ pub(crate) fn json(path: &Path) -> Value {
 
 pub(crate) fn ids(value: &Value) -> Vec<u32> {
     value.as_array().expect("a list").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
-}
-
-/// A float32 tensor of a safetensors file, read without the engine.
-pub(crate) fn floats(path: &Path, name: &str) -> Vec<f32> {
-    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
-    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
-    assert_eq!(header[name]["dtype"], "F32");
-    let at = |i: usize| 8 + length + header[name]["data_offsets"][i].as_u64().expect("an offset") as usize;
-    let (numbers, _) = bytes[at(0)..at(1)].as_chunks::<4>();
-    numbers.iter().map(|&number| f32::from_le_bytes(number)).collect()
 }
 
 pub(crate) fn workers() -> Workers {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::json;
+use super::{json, safetensors};
 
 /// A model folder: `config.json` as it stands, and all tensors.
 pub(crate) struct Oracle {
@@ -19,12 +19,9 @@ type Row = Vec<f64>;
 
 impl Oracle {
     pub(crate) fn open(folder: &Path) -> Self {
-        let bytes = std::fs::read(folder.join("model.safetensors")).expect("readable");
-        let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
-        let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
+        let (header, data) = safetensors::read(&folder.join("model.safetensors"));
         let numbers = |entry: &Value| -> Vec<f64> {
-            let at = |i: usize| 8 + length + entry["data_offsets"][i].as_u64().expect("an offset") as usize;
-            let data = &bytes[at(0)..at(1)];
+            let data = safetensors::bytes(entry, &data);
             match entry["dtype"].as_str() {
                 Some("BF16") => data.chunks(2).map(|b| f64::from(f32::from_le_bytes([0, 0, b[0], b[1]]))).collect(),
                 Some("F32") => {
@@ -33,8 +30,7 @@ impl Oracle {
                 other => panic!("{other:?}"),
             }
         };
-        let entries = header.as_object().expect("an object").iter().filter(|(name, _)| *name != "__metadata__");
-        let tensors = entries.map(|(name, entry)| (name.clone(), numbers(entry))).collect();
+        let tensors = safetensors::tensors(&header).map(|(name, entry)| (name.clone(), numbers(entry))).collect();
         Self { config: json(&folder.join("config.json")), tensors }
     }
 

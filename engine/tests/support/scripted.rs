@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{json, models};
+use super::{json, models, safetensors};
 
 /// Writes a model into `folder` whose likeliest text is `script`: after each of its tokens comes the next one. No token may be there
 /// twice. The vocabulary is that of the small models.
@@ -19,11 +19,9 @@ pub(crate) fn write(folder: &Path, script: &[u32]) {
     let config = json(&from.join("config.json"));
     let hidden = config["hidden_size"].as_u64().expect("a number") as usize;
     assert!(script.len() <= hidden, "a script is at most as long as the model is wide");
-    let bytes = std::fs::read(from.join("model.safetensors")).expect("readable");
-    let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
-    let original: Map<String, Value> = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
+    let (original, _) = safetensors::read(&from.join("model.safetensors"));
     let (mut header, mut data) = (Map::new(), Vec::new());
-    for (name, entry) in original.iter().filter(|(name, _)| *name != "__metadata__") {
+    for (name, entry) in safetensors::tensors(&original) {
         let shape: Vec<usize> = serde_json::from_value(entry["shape"].clone()).expect("a shape");
         let is_norm = name.contains("norm");
         let mut values = vec![if is_norm { 1.0_f32 } else { 0.0 }; shape.iter().product()];
@@ -38,7 +36,5 @@ pub(crate) fn write(folder: &Path, script: &[u32]) {
         data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         header.insert(name.clone(), json!({"dtype": "F32", "shape": shape, "data_offsets": [start, data.len()]}));
     }
-    let header = Value::Object(header).to_string();
-    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
-    std::fs::write(folder.join("model.safetensors"), file).expect("written");
+    safetensors::write(&folder.join("model.safetensors"), &Value::Object(header), &data);
 }

@@ -9,7 +9,7 @@ use std::iter::repeat_n;
 
 use serde_json::Value;
 
-use super::folder;
+use super::{folder, safetensors};
 
 /// What numbers between two operations are kept as.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,19 +79,16 @@ impl Emulation {
     pub(super) fn of(model: &str) -> Self {
         let path = folder(model);
         let config = std::fs::read_to_string(path.join("config.json")).expect("readable");
-        let bytes = std::fs::read(path.join("model.safetensors")).expect("readable");
-        let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
-        let header: BTreeMap<String, Value> = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
+        let (header, data) = safetensors::read(&path.join("model.safetensors"));
         let tensor = |(name, entry): (&String, &Value)| {
             assert_eq!(entry["dtype"], "BF16", "{name}");
-            let at = |i: usize| 8 + length + entry["data_offsets"][i].as_u64().expect("an offset") as usize;
-            let (bits, _) = bytes[at(0)..at(1)].as_chunks::<2>();
+            let (bits, _) = safetensors::bytes(entry, &data).as_chunks::<2>();
             let numbers = bits.iter().map(|&bits| f32::from_bits(u32::from(u16::from_le_bytes(bits)) << 16).into());
             (name.trim_start_matches("model.").to_owned(), numbers.collect())
         };
         Self {
             config: serde_json::from_str(&config).expect("JSON"),
-            tensors: header.iter().filter(|(name, _)| *name != "__metadata__").map(tensor).collect(),
+            tensors: safetensors::tensors(&header).map(tensor).collect(),
         }
     }
 

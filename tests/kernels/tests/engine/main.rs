@@ -6,6 +6,9 @@ mod graphs;
 mod limits;
 mod logits;
 mod quantised;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../../../engine/tests/support/safetensors.rs"]
+mod safetensors;
 mod tuning;
 
 use std::num::NonZeroUsize;
@@ -78,29 +81,19 @@ impl Reference {
             json[key].as_array().expect("a list").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
         };
         let (prompt, greedy) = (ids("prompt_ids"), ids("greedy_ids"));
-        let bytes = std::fs::read(path.join("reference.safetensors")).expect("readable");
-        let mut logits = floats(&bytes, "prompt_logits");
+        let floats = |name: &str| safetensors::floats(&path.join("reference.safetensors"), name);
+        let mut logits = floats("prompt_logits");
         let vocabulary = logits.len() / prompt.len();
         let mut tokens = prompt.clone();
         // The models of single options have logits for their prompts alone.
         if !model.starts_with("options/") {
             // The first of the continuation is the last of the prompt.
-            logits.extend(&floats(&bytes, "greedy_logits")[vocabulary..]);
+            logits.extend(&floats("greedy_logits")[vocabulary..]);
             tokens.extend(&greedy[..greedy.len() - 1]);
         }
         assert_eq!(logits.len(), tokens.len() * vocabulary);
         Self { prompt, tokens, logits, vocabulary }
     }
-}
-
-/// A float32 tensor of a safetensors file, read without the engine.
-fn floats(bytes: &[u8], name: &str) -> Vec<f32> {
-    let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
-    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
-    assert_eq!(header[name]["dtype"], "F32");
-    let at = |i: usize| 8 + length + header[name]["data_offsets"][i].as_u64().expect("an offset") as usize;
-    let (numbers, _) = bytes[at(0)..at(1)].as_chunks::<4>();
-    numbers.iter().map(|&number| f32::from_le_bytes(number)).collect()
 }
 
 /// The logits after every token.

@@ -10,7 +10,7 @@ use kernel_tests::device;
 use kernels::cpu::Workers;
 use serde_json::Value;
 
-use super::{Reference, SPLIT, folder, limits, logits_of};
+use super::{Reference, SPLIT, folder, limits, logits_of, safetensors};
 
 #[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../../../engine/tests/support/gguf.rs"]
