@@ -9,7 +9,7 @@ use super::attention_batch::{AttentionHeads, PagedBatch};
 use super::attention_rules::AttentionRules;
 use super::decode_batch::DecodeBatch;
 use super::device::CudaDevice;
-use super::error::{CudaError, require_supported};
+use super::error::CudaError;
 use super::kernel::{Grid, push_optional, start};
 use super::kv_pool::{KvLayout, KvShape};
 use super::merge_splits::{MergeSplits, MergeSplitsShape, Splits};
@@ -48,12 +48,7 @@ impl DecodeAttentionShape {
     /// Says what is wrong with a shape that the kernel does not support.
     pub fn check(&self) -> Result<(), CudaError> {
         self.heads().check()?;
-        require_supported(
-            "split_tokens",
-            self.split_tokens,
-            (1..=1 << 30).contains(&self.split_tokens),
-            "1 to 1073741824",
-        )
+        Splits::check_tokens(self.split_tokens)
     }
 
     /// What the pages hold.
@@ -67,17 +62,13 @@ impl DecodeAttentionShape {
     }
 
     /// Splits of a launch whose longest context is `max_context`.
-    #[must_use]
-    pub fn splits(&self, max_context: usize) -> usize {
-        max_context.div_ceil(self.split_tokens).max(1)
+    fn splits(&self, max_context: usize) -> Splits {
+        Splits::new(self.split_tokens, max_context)
     }
 
     /// Rows of a workspace for batches of up to `requests` whose longest context is `max_context`.
     fn workspace_rows(&self, requests: usize, max_context: usize) -> usize {
-        match self.splits(max_context) {
-            1 => 0,
-            splits => requests * self.query_heads * splits,
-        }
+        self.splits(max_context).parts(requests * self.query_heads)
     }
 
     /// Single-precision numbers of a [`DecodeWorkspace`] of these sizes.
@@ -266,9 +257,9 @@ impl CudaDevice {
         let splits = shape.splits(args.max_context);
         let strides = layout.strides();
         let softcap = kernel.rules.softcap_argument();
-        let (table_width, split_count) = (args.table_width as i32, splits as i32);
+        let (table_width, split_count) = (args.table_width as i32, splits.count as i32);
         let Blocks { of_heads, threads, shared_bytes } = shape.blocks();
-        let grid = Grid { blocks: [requests, of_heads, splits], threads, shared_bytes };
+        let grid = Grid { blocks: [requests, of_heads, splits.count], threads, shared_bytes };
         let mut launch = self.launch_builder(&kernel.attention);
         launch
             .arg(&args.query)
@@ -292,12 +283,12 @@ impl CudaDevice {
             .arg(&softcap);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe { start(&mut launch, grid, "launching decode attention") }?;
-        if splits == 1 {
+        if splits.count == 1 {
             return Ok(());
         }
         let rows = requests * shape.query_heads;
         let results = (&mut output, &mut lse);
-        self.merge_decode_splits(&kernel.merge, workspace, (rows, splits), results, args.sinks.as_ref())
+        self.merge_decode_splits(&kernel.merge, workspace, (rows, splits.count), results, args.sinks.as_ref())
     }
 }
 
@@ -320,7 +311,7 @@ impl DecodeAttentionArgs<'_> {
             lse: &self.lse,
             workspace: self.workspace,
             max_context: self.max_context,
-            splits: Splits { tokens: shape.split_tokens, count: shape.splits(self.max_context) },
+            splits: shape.splits(self.max_context),
         };
         batch.check(device, shape.heads(), &kernel.rules, shape.head_dim)
     }

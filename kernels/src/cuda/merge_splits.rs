@@ -4,7 +4,7 @@ use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::decode_attention::DecodeWorkspace;
 use super::device::CudaDevice;
-use super::error::{CudaError, require};
+use super::error::{CudaError, require, require_supported};
 use super::kernel::{Grid, Kernel, KernelCode, KernelShape, push_optional, start};
 use super::nvrtc::KernelSource;
 
@@ -48,6 +48,21 @@ pub(super) struct Splits {
 }
 
 impl Splits {
+    /// Says what is wrong with a length that no kernel supports.
+    pub(super) fn check_tokens(tokens: usize) -> Result<(), CudaError> {
+        require_supported("split_tokens", tokens, (1..=1 << 30).contains(&tokens), "1 to 1073741824")
+    }
+
+    /// Those of a launch whose longest context is `max_context`.
+    pub(super) fn new(tokens: usize, max_context: usize) -> Self {
+        Self { tokens, count: max_context.div_ceil(tokens).max(1) }
+    }
+
+    /// The parts that they leave of `rows` rows of query heads: none where a single split is all there is.
+    pub(super) fn parts(self, rows: usize) -> usize {
+        if self.count == 1 { 0 } else { rows * self.count }
+    }
+
     /// Requires that contexts fit the block table, splits a grid, and what they leave the workspace.
     pub(super) fn check(
         self,
@@ -60,7 +75,7 @@ impl Splits {
         })?;
         let fits = self.count <= MAX_GRID_YZ && i32::try_from(self.count * self.tokens).is_ok();
         require("splits", self.count, fits, || "at most 65535, covering less than 2^31 tokens".to_owned())?;
-        let parts = if self.count == 1 { 0 } else { rows * self.count };
+        let parts = self.parts(rows);
         let room = workspace.lse.len();
         require("rows of the workspace", room, room >= parts, || format!("at least {parts}"))?;
         let (values, needed) = (workspace.output.len(), parts * head_dim);

@@ -38,14 +38,14 @@ const ROWS: usize = 16;
 impl MlaDecodeShape {
     /// Says what is wrong with a shape that the kernel does not support.
     pub fn check(&self) -> Result<(), CudaError> {
-        let (latent, rope, split) = (self.latent_dim, self.rope_dim, self.split_tokens);
+        let (latent, rope) = (self.latent_dim, self.rope_dim);
         let is_latent = latent.is_multiple_of(128) && (128..=512).contains(&latent);
         require_supported("latent_dim", latent, is_latent, "multiples of 128 from 128 to 512")?;
         let is_rope = rope.is_multiple_of(16) && (16..=64).contains(&rope);
         require_supported("rope_dim", rope, is_rope, "multiples of 16 from 16 to 64")?;
         self.kv().check()?;
         check_query_heads(self.query_heads, 1)?;
-        require_supported("split_tokens", split, (1..=1 << 30).contains(&split), "1 to 1073741824")
+        Splits::check_tokens(self.split_tokens)
     }
 
     /// What the pages hold: one head, whose elements are the latent part and then the rotated one.
@@ -59,9 +59,8 @@ impl MlaDecodeShape {
     }
 
     /// Splits of a launch whose longest context is `max_context`.
-    #[must_use]
-    pub fn splits(&self, max_context: usize) -> usize {
-        max_context.div_ceil(self.split_tokens).max(1)
+    fn splits(&self, max_context: usize) -> Splits {
+        Splits::new(self.split_tokens, max_context)
     }
 
     /// Room for batches of up to `requests` whose longest context is `max_context`.
@@ -71,10 +70,7 @@ impl MlaDecodeShape {
         requests: usize,
         max_context: usize,
     ) -> Result<DecodeWorkspace, CudaError> {
-        let rows = match self.splits(max_context) {
-            1 => 0,
-            splits => requests * self.query_heads * splits,
-        };
+        let rows = self.splits(max_context).parts(requests * self.query_heads);
         DecodeWorkspace::of_rows(device, rows, self.latent_dim)
     }
 }
@@ -189,8 +185,8 @@ impl CudaDevice {
         let MlaDecodeArgs { mut output, mut lse, workspace, layout, .. } = args;
         let splits = shape.splits(args.max_context);
         let [page_stride, token_stride, _] = layout.strides();
-        let (table_width, split_count) = (args.table_width as i32, splits as i32);
-        let blocks = [requests, shape.query_heads.div_ceil(ROWS), splits];
+        let (table_width, split_count) = (args.table_width as i32, splits.count as i32);
+        let blocks = [requests, shape.query_heads.div_ceil(ROWS), splits.count];
         let grid = Grid { blocks, threads: THREADS, shared_bytes: shape.shared_bytes() };
         let mut launch = self.launch_builder(kernel.attention.function(0));
         launch
@@ -210,11 +206,11 @@ impl CudaDevice {
             .arg(&args.scale);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe { start(&mut launch, grid, "launching attention over compressed keys") }?;
-        if splits == 1 {
+        if splits.count == 1 {
             return Ok(());
         }
         let rows = requests * shape.query_heads;
-        self.merge_decode_splits(&kernel.merge, workspace, (rows, splits), (&mut output, &mut lse), None)
+        self.merge_decode_splits(&kernel.merge, workspace, (rows, splits.count), (&mut output, &mut lse), None)
     }
 }
 
@@ -236,7 +232,7 @@ impl MlaDecodeArgs<'_> {
             lse: &self.lse,
             workspace: self.workspace,
             max_context: self.max_context,
-            splits: Splits { tokens: shape.split_tokens, count: shape.splits(self.max_context) },
+            splits: shape.splits(self.max_context),
         };
         batch.check(device, shape.heads(), &AttentionRules::default(), shape.latent_dim)
     }

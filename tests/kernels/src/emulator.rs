@@ -313,27 +313,16 @@ impl Counters {
 impl From<[u64; Counters::COUNT]> for Counters {
     /// In the order in which the emulator has them, which is that of the fields.
     fn from(values: [u64; Self::COUNT]) -> Self {
-        let [
-            warp_instructions,
-            lane_instructions,
-            divergent_branches,
-            global_load_bytes,
-            global_store_bytes,
-            shared_accesses,
-            bank_conflict_passes,
-            matrix_instructions,
-            barriers,
-        ] = values;
         Self {
-            warp_instructions,
-            lane_instructions,
-            divergent_branches,
-            global_load_bytes,
-            global_store_bytes,
-            shared_accesses,
-            bank_conflict_passes,
-            matrix_instructions,
-            barriers,
+            warp_instructions: values[0],
+            lane_instructions: values[1],
+            divergent_branches: values[2],
+            global_load_bytes: values[3],
+            global_store_bytes: values[4],
+            shared_accesses: values[5],
+            bank_conflict_passes: values[6],
+            matrix_instructions: values[7],
+            barriers: values[8],
         }
     }
 }

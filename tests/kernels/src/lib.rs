@@ -10,6 +10,7 @@ pub mod cases;
 pub mod conflicts;
 pub mod disassembly;
 mod emulator;
+pub mod launches;
 pub mod machine_code;
 pub mod matrix;
 pub mod mutants;

@@ -1,9 +1,10 @@
 //! A launch whose buffers do not fit its shape is refused before the device sees it.
 
 use kernel_tests::device;
+use kernel_tests::launches::SortedRows;
 use kernels::cuda::{
     AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape,
-    DecodeWorkspace, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, KvLayout, PrefillAttention, PrefillAttentionArgs,
+    DecodeWorkspace, GroupedGemm, GroupedGemmShape, KvLayout, PrefillAttention, PrefillAttentionArgs,
     PrefillAttentionShape,
 };
 
@@ -282,22 +283,13 @@ fn products_check_every_size() {
         let [input, weights, sorted_rows, block_expert, output, rows] = sizes;
         let input: CudaSlice<u16> = device.zeros(input)?;
         let weights: CudaSlice<u16> = device.zeros(weights)?;
-        let sorted_rows: CudaSlice<i32> = device.zeros(sorted_rows)?;
-        let block_expert: CudaSlice<i32> = device.zeros(block_expert)?;
-        let used_rows: CudaSlice<i32> = device.zeros(1)?;
+        let sorted = SortedRows {
+            sorted_rows: device.zeros(sorted_rows)?,
+            block_expert: device.zeros(block_expert)?,
+            used_rows: device.zeros(1)?,
+        };
         let mut output: CudaSlice<u16> = device.zeros(output)?;
-        device.grouped_gemm(
-            &kernel,
-            GroupedGemmArgs {
-                input: input.as_view(),
-                weights: weights.as_view(),
-                sorted_rows: sorted_rows.as_view(),
-                block_expert: block_expert.as_view(),
-                used_rows: used_rows.as_view(),
-                rows,
-                output: output.as_view_mut(),
-            },
-        )?;
+        device.grouped_gemm(&kernel, sorted.product(&input, &weights, rows, &mut output))?;
         device.synchronize()
     };
     launch(RIGHT).unwrap();

@@ -44,12 +44,12 @@ impl AttentionResult {
         Self { output: Vec::new(), lse: Vec::new(), guards_intact: true }
     }
 
-    /// What a kernel has left on the device.
-    pub(super) fn found(output: &[u16], lse: &[f32], guards_intact: bool) -> Self {
+    /// What a kernel has left on the device: output and denominators, each with whether the memory around it was left alone.
+    pub(super) fn found(output: &(Vec<u16>, bool), lse: &(Vec<f32>, bool)) -> Self {
         Self {
-            output: output.iter().map(|&bits| f64::from(from_bf16(bits))).collect(),
-            lse: lse.iter().map(|&value| f64::from(value)).collect(),
-            guards_intact,
+            output: output.0.iter().map(|&bits| f64::from(from_bf16(bits))).collect(),
+            lse: lse.0.iter().map(|&value| f64::from(value)).collect(),
+            guards_intact: output.1 && lse.1,
         }
     }
 

@@ -121,9 +121,7 @@ impl MergeProblem {
                 lse: lse.view_mut(),
             },
         )?;
-        let (output, output_intact) = output.read(device)?;
-        let (lse, lse_intact) = lse.read(device)?;
-        Ok(AttentionResult::found(&output, &lse, output_intact && lse_intact))
+        Ok(AttentionResult::found(&output.read(device)?, &lse.read(device)?))
     }
 
     /// Compares a solution's output and its softmax denominators with the reference. The output is rounded once.

@@ -231,11 +231,9 @@ impl PrefillProblem {
         } else {
             device.paged_prefill_attention(kernel, args)?;
         }
-        let (output, output_intact) = output.read(device)?;
-        let (lse, lse_intact) = lse.read(device)?;
-        let mut found = AttentionResult::found(&output, &lse, output_intact && lse_intact);
+        let mut found = AttentionResult::found(&output.read(device)?, &lse.read(device)?);
         if !self.wants_lse {
-            found.guards_intact &= lse.iter().all(|lse| lse.is_nan());
+            found.guards_intact &= found.lse.iter().all(|lse| lse.is_nan());
             found.lse = self.reference().lse;
         }
         Ok(found)

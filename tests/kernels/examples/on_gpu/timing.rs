@@ -3,12 +3,13 @@
 //! A kernel is launched several times in a row between two events, and the least of several such runs is divided by their
 //! number. Inputs are random and the same each time: what fits the cache of the device is read from there.
 
+use kernel_tests::launches::{DrawSettings, SortedRows};
 use kernels::cuda::check::Noise;
 use kernels::cuda::{
     AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape,
-    DecodeWorkspace, Floats, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, HeadNorm, HeadNormWeights, KvLayout,
-    KvShape, PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape, RmsNorm, RmsNormArgs, RmsNormShape,
-    RopeKvWrite, RopeKvWriteArgs, RopeKvWriteShape, RowGroups, Rows, RowsMut, Sample, SampleArgs, rope_turns,
+    DecodeWorkspace, Floats, GroupedGemm, GroupedGemmShape, HeadNorm, HeadNormWeights, KvLayout, KvShape,
+    PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape, RmsNorm, RmsNormArgs, RmsNormShape, RopeKvWrite,
+    RopeKvWriteArgs, RopeKvWriteShape, RowGroups, Rows, RowsMut, Sample, rope_turns,
 };
 use serde_json::{Value, json};
 
@@ -240,21 +241,10 @@ impl Bench<'_> {
         let activated = self.random(rows * inner)?;
         let mut widened = self.device.zeros::<u16>(rows * 2 * inner)?;
         let mut output = self.device.zeros::<u16>(rows * hidden)?;
-        let sorted_rows = self.device.upload(&groups.sorted_rows)?;
-        let block_expert = self.device.upload(&groups.block_expert)?;
-        let used_rows = self.integers([groups.sorted_rows.len()])?;
+        let sorted = SortedRows::upload(self.device, &groups)?;
         self.time(|| {
-            let args = |input, weights, output| GroupedGemmArgs {
-                input,
-                weights,
-                sorted_rows: sorted_rows.as_view(),
-                block_expert: block_expert.as_view(),
-                used_rows: used_rows.as_view(),
-                rows,
-                output,
-            };
-            self.device.grouped_gemm(&up, args(input.as_view(), up_weights.as_view(), widened.as_view_mut()))?;
-            self.device.grouped_gemm(&down, args(activated.as_view(), down_weights.as_view(), output.as_view_mut()))
+            self.device.grouped_gemm(&up, sorted.product(&input, &up_weights, rows, &mut widened))?;
+            self.device.grouped_gemm(&down, sorted.product(&activated, &down_weights, rows, &mut output))
         })
     }
 
@@ -264,27 +254,8 @@ impl Bench<'_> {
         let mut noise = Noise::new(1);
         let logits: Vec<f32> = (0..rows * vocabulary).map(|_| noise.normal() * 3.0).collect();
         let logits = self.device.upload(&logits)?;
-        let (temperature, top_p) =
-            (self.device.upload(&vec![1.0_f32; rows])?, self.device.upload(&vec![0.9_f32; rows])?);
-        let (min_p, seeds) = (self.device.upload(&vec![0.0_f32; rows])?, self.device.upload(&vec![7_u64; rows])?);
-        let (top_k, positions) = (self.integers(vec![50; rows])?, self.integers(0..rows)?);
+        let settings = DrawSettings::cut_at(self.device, rows, 50, 0.9)?;
         let mut tokens = self.device.zeros::<i32>(rows)?;
-        self.time(|| {
-            self.device.sample(
-                &kernel,
-                SampleArgs {
-                    logits: logits.as_view(),
-                    stride: vocabulary,
-                    vocabulary,
-                    temperature: temperature.as_view(),
-                    top_k: top_k.as_view(),
-                    top_p: top_p.as_view(),
-                    min_p: min_p.as_view(),
-                    seeds: seeds.as_view(),
-                    positions: positions.as_view(),
-                    tokens: tokens.as_view_mut(),
-                },
-            )
-        })
+        self.time(|| self.device.sample(&kernel, settings.draw(&logits, (vocabulary, vocabulary), &mut tokens)))
     }
 }

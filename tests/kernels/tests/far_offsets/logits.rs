@@ -1,8 +1,9 @@
 //! Rows of logits that are far apart. What comes out is what comes out where they are not.
 
+use kernel_tests::launches::DrawSettings;
 use kernels::cuda::check::Noise;
 use kernels::cuda::{
-    Argmax, ArgmaxArgs, CudaDevice, CudaSlice, Floats, Logits, Penalties, Sample, SampleArgs, ShapeLogits, TokenMasks,
+    Argmax, ArgmaxArgs, CudaDevice, CudaSlice, Floats, Logits, Penalties, Sample, ShapeLogits, TokenMasks,
 };
 
 use super::{FAR, f32_buffer, far_device};
@@ -41,26 +42,11 @@ fn likeliest_tokens() {
 fn drawn_tokens() {
     let device = far_device();
     let kernel = Sample::compile(&device).unwrap();
-    let constants = |value: f32| device.upload(&[value; ROWS]).unwrap();
-    let (temperature, top_p, min_p) = (constants(1.0), constants(0.95), constants(0.0));
-    let (top_k, positions) = (device.upload(&[50_i32; ROWS]).unwrap(), device.upload(&[1_i32, 2, 3]).unwrap());
-    let seeds = device.upload(&[4_u64, 5, 6]).unwrap();
+    let settings = DrawSettings::cut_at(&device, ROWS, 50, 0.95).unwrap();
     let found = [VOCABULARY, FAR].map(|stride| {
         let logits = rows(&device, stride);
         let mut tokens = device.zeros::<i32>(ROWS).unwrap();
-        let args = SampleArgs {
-            logits: logits.as_view(),
-            stride,
-            vocabulary: VOCABULARY,
-            temperature: temperature.as_view(),
-            top_k: top_k.as_view(),
-            top_p: top_p.as_view(),
-            min_p: min_p.as_view(),
-            seeds: seeds.as_view(),
-            positions: positions.as_view(),
-            tokens: tokens.as_view_mut(),
-        };
-        device.sample(&kernel, args).unwrap();
+        device.sample(&kernel, settings.draw(&logits, (VOCABULARY, stride), &mut tokens)).unwrap();
         device.download(&tokens).unwrap()
     });
     assert_eq!(found[0], found[1]);

@@ -1,10 +1,10 @@
 //! Rows, columns and experts whose number times the depth is large. What comes out is what comes out where it is not.
 
+use kernel_tests::launches::SortedRows;
 use kernel_tests::mutation::mutate;
 use kernels::cuda::check::Noise;
 use kernels::cuda::{
-    CudaDevice, FloatsMut, Gemm, GemmArgs, GemmTile, GemmTiles, GroupedGemm, GroupedGemmArgs, GroupedGemmShape,
-    KernelSource,
+    CudaDevice, FloatsMut, Gemm, GemmArgs, GemmTile, GemmTiles, GroupedGemm, GroupedGemmShape, KernelSource,
 };
 
 use super::{FAR, bf16_buffer, far_device};
@@ -22,19 +22,13 @@ fn grouped(device: &CudaDevice, experts: usize, rows: usize, expert: usize, used
     let weights = bf16_buffer(device, experts * COLUMNS * DEPTH, &[(expert * COLUMNS * DEPTH, &weights)]);
     let mut sorted_rows = [i32::MAX; 16];
     sorted_rows[..2].copy_from_slice(&used.map(|row| row as i32));
-    let sorted_rows = device.upload(&sorted_rows).unwrap();
-    let (block_expert, used_rows) = (device.upload(&[expert as i32]).unwrap(), device.upload(&[16]).unwrap());
-    let mut output = device.zeros::<u16>(rows * COLUMNS).unwrap();
-    let args = GroupedGemmArgs {
-        input: input.as_view(),
-        weights: weights.as_view(),
-        sorted_rows: sorted_rows.as_view(),
-        block_expert: block_expert.as_view(),
-        used_rows: used_rows.as_view(),
-        rows,
-        output: output.as_view_mut(),
+    let sorted = SortedRows {
+        sorted_rows: device.upload(&sorted_rows).unwrap(),
+        block_expert: device.upload(&[expert as i32]).unwrap(),
+        used_rows: device.upload(&[16]).unwrap(),
     };
-    device.grouped_gemm(&kernel, args).unwrap();
+    let mut output = device.zeros::<u16>(rows * COLUMNS).unwrap();
+    device.grouped_gemm(&kernel, sorted.product(&input, &weights, rows, &mut output)).unwrap();
     let row = |row: usize| device.download(&output.slice(row * COLUMNS..(row + 1) * COLUMNS)).unwrap();
     used.into_iter().flat_map(row).collect()
 }

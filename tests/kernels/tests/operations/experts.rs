@@ -1,11 +1,12 @@
 //! The operations of a mixture of experts, one after another, as a layer of a model runs them.
 
 use kernel_tests::device;
+use kernel_tests::launches::SortedRows;
 use kernels::cuda::check::Noise;
 use kernels::cuda::{
     CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaDevice, CudaSlice, Floats, GroupRows, GroupRowsArgs,
-    GroupRowsShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RouteExperts, RouteExpertsArgs, RouteExpertsShape,
-    Rows, RowsMut, SiluMul, SiluMulArgs, SiluMulShape,
+    GroupRowsShape, GroupedGemm, GroupedGemmShape, RouteExperts, RouteExpertsArgs, RouteExpertsShape, Rows, RowsMut,
+    SiluMul, SiluMulArgs, SiluMulShape,
 };
 
 const TOKENS: usize = 21;
@@ -98,14 +99,16 @@ impl Layer {
         let shape = GroupRowsShape { experts: EXPERTS, block_rows: BLOCK_ROWS };
         let group = GroupRows::compile(device, shape).unwrap();
         let blocks = shape.most_blocks(rows);
-        let mut sorted_rows: CudaSlice<i32> = device.zeros(blocks * BLOCK_ROWS).unwrap();
-        let mut block_expert: CudaSlice<i32> = device.zeros(blocks).unwrap();
-        let mut used_rows: CudaSlice<i32> = device.zeros(1).unwrap();
+        let mut sorted = SortedRows {
+            sorted_rows: device.zeros(blocks * BLOCK_ROWS).unwrap(),
+            block_expert: device.zeros(blocks).unwrap(),
+            used_rows: device.zeros(1).unwrap(),
+        };
         let args = GroupRowsArgs {
             expert_of_row: experts.as_view(),
-            sorted_rows: sorted_rows.as_view_mut(),
-            block_expert: block_expert.as_view_mut(),
-            used_rows: used_rows.as_view_mut(),
+            sorted_rows: sorted.sorted_rows.as_view_mut(),
+            block_expert: sorted.block_expert.as_view_mut(),
+            used_rows: sorted.used_rows.as_view_mut(),
         };
         device.group_rows(&group, args).unwrap();
 
@@ -113,16 +116,7 @@ impl Layer {
             let shape = GroupedGemmShape { block_rows: BLOCK_ROWS, experts: EXPERTS, columns, depth, rows_per_input };
             let kernel = GroupedGemm::compile(device, shape).unwrap();
             let mut output: CudaSlice<u16> = device.zeros(rows * columns).unwrap();
-            let args = GroupedGemmArgs {
-                input: input.as_view(),
-                weights: weights.as_view(),
-                sorted_rows: sorted_rows.as_view(),
-                block_expert: block_expert.as_view(),
-                used_rows: used_rows.as_view(),
-                rows,
-                output: output.as_view_mut(),
-            };
-            device.grouped_gemm(&kernel, args).unwrap();
+            device.grouped_gemm(&kernel, sorted.product(input, weights, rows, &mut output)).unwrap();
             output
         };
         let both = product(&x, &gate_up, 2 * WIDTH, HIDDEN, chosen);

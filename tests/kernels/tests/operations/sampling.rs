@@ -1,6 +1,7 @@
+use kernel_tests::launches::DrawSettings;
 use kernel_tests::{device, operation_cases};
 use kernels::cuda::check::SampleProblem;
-use kernels::cuda::{CudaError, CudaSlice, Logits, Penalties, Sample, SampleArgs, ShapeLogits, TokenMasks};
+use kernels::cuda::{CudaError, CudaSlice, Logits, Penalties, Sample, ShapeLogits, TokenMasks};
 
 #[test]
 fn tokens_are_those_of_a_draw_in_float64() {
@@ -39,34 +40,17 @@ fn captured_draws_follow_the_position() {
     const VOCABULARY: usize = 400;
     let device = device();
     let kernel = Sample::compile(&device).unwrap();
-    let constants = |value: f32| device.upload(&[value; ROWS]).unwrap();
-    let (temperature, top_p, min_p) = (constants(1.0), constants(1.0), constants(0.0));
-    let (logits, top_k) = (device.zeros::<f32>(ROWS * VOCABULARY).unwrap(), device.zeros::<i32>(ROWS).unwrap());
-    let seeds = device.upload(&[4_u64, 5, 6]).unwrap();
-    let mut positions = device.zeros::<i32>(ROWS).unwrap();
+    let logits = device.zeros::<f32>(ROWS * VOCABULARY).unwrap();
+    let mut settings = DrawSettings::cut_at(&device, ROWS, 0, 1.0).unwrap();
     let mut tokens = device.zeros::<i32>(ROWS).unwrap();
-    let draw = |positions: &CudaSlice<i32>, tokens: &mut CudaSlice<i32>| {
-        device.sample(
-            &kernel,
-            SampleArgs {
-                logits: logits.as_view(),
-                stride: VOCABULARY,
-                vocabulary: VOCABULARY,
-                temperature: temperature.as_view(),
-                top_k: top_k.as_view(),
-                top_p: top_p.as_view(),
-                min_p: min_p.as_view(),
-                seeds: seeds.as_view(),
-                positions: positions.as_view(),
-                tokens: tokens.as_view_mut(),
-            },
-        )
+    let draw = |settings: &DrawSettings, tokens: &mut CudaSlice<i32>| {
+        device.sample(&kernel, settings.draw(&logits, (VOCABULARY, VOCABULARY), tokens))
     };
-    let mut graph = device.capture(|| draw(&positions, &mut tokens)).unwrap();
+    let mut graph = device.capture(|| draw(&settings, &mut tokens)).unwrap();
     let mut drawn = Vec::new();
     for position in [0, 1, 2, 1000] {
-        device.overwrite(&mut positions, &[position, position + 7, position * 3]).unwrap();
-        draw(&positions, &mut tokens).unwrap();
+        device.overwrite(&mut settings.positions, &[position, position + 7, position * 3]).unwrap();
+        draw(&settings, &mut tokens).unwrap();
         let direct = device.download(&tokens).unwrap();
         device.overwrite(&mut tokens, &[-5; ROWS]).unwrap();
         device.launch_graph(&mut graph).unwrap();
@@ -94,28 +78,16 @@ fn every_size_of_a_draw_is_checked() {
     let launch = |sizes: [usize; 8]| {
         let [logits, stride, temperature, top_k, top_p, min_p, seeds, positions] = sizes;
         let logits: CudaSlice<f32> = device.zeros(logits)?;
-        let temperature: CudaSlice<f32> = device.zeros(temperature)?;
-        let top_k: CudaSlice<i32> = device.zeros(top_k)?;
-        let top_p: CudaSlice<f32> = device.zeros(top_p)?;
-        let min_p: CudaSlice<f32> = device.zeros(min_p)?;
-        let seeds: CudaSlice<u64> = device.zeros(seeds)?;
-        let positions: CudaSlice<i32> = device.zeros(positions)?;
+        let settings = DrawSettings {
+            temperature: device.zeros(temperature)?,
+            top_k: device.zeros(top_k)?,
+            top_p: device.zeros(top_p)?,
+            min_p: device.zeros(min_p)?,
+            seeds: device.zeros(seeds)?,
+            positions: device.zeros(positions)?,
+        };
         let mut tokens: CudaSlice<i32> = device.zeros(3)?;
-        device.sample(
-            &kernel,
-            SampleArgs {
-                logits: logits.as_view(),
-                stride,
-                vocabulary: 8,
-                temperature: temperature.as_view(),
-                top_k: top_k.as_view(),
-                top_p: top_p.as_view(),
-                min_p: min_p.as_view(),
-                seeds: seeds.as_view(),
-                positions: positions.as_view(),
-                tokens: tokens.as_view_mut(),
-            },
-        )?;
+        device.sample(&kernel, settings.draw(&logits, (8, stride), &mut tokens))?;
         device.synchronize()
     };
     launch(RIGHT).unwrap();

@@ -1,11 +1,12 @@
 //! Products with one matrix: against double precision, and what a row's bits do not depend on.
 
 use kernel_tests::device;
+use kernel_tests::launches::SortedRows;
 use kernel_tests::product_cases::{self, tiles_of_weights_in_bf16};
 use kernels::cuda::check::{Bias, GemmProblem, ProductSize, WeightFormat};
 use kernels::cuda::{
-    CudaError, CudaSlice, FloatsMut, Gemm, GemmArgs, GemmTile, GemmTiles, GroupedGemm, GroupedGemmArgs,
-    GroupedGemmShape, RowGroups, TunedTile,
+    CudaError, CudaSlice, FloatsMut, Gemm, GemmArgs, GemmTile, GemmTiles, GroupedGemm, GroupedGemmShape, RowGroups,
+    TunedTile,
 };
 
 #[test]
@@ -81,19 +82,9 @@ fn a_product_has_the_bits_of_a_grouped_product_of_one_group() {
     let mut outputs: [CudaSlice<u16>; 2] = [(); 2].map(|()| device.zeros(ROWS * shape.columns).unwrap());
 
     let groups = RowGroups::new(&[0; ROWS], 1, shape.block_rows).unwrap();
-    let [sorted_rows, block_expert, used_rows] =
-        [groups.sorted_rows.clone(), groups.block_expert, vec![groups.sorted_rows.len() as i32]]
-            .map(|numbers| device.upload(&numbers).unwrap());
-    let args = GroupedGemmArgs {
-        input: input.as_view(),
-        weights: weights.as_view(),
-        sorted_rows: sorted_rows.as_view(),
-        block_expert: block_expert.as_view(),
-        used_rows: used_rows.as_view(),
-        rows: ROWS,
-        output: outputs[0].as_view_mut(),
-    };
-    device.grouped_gemm(&GroupedGemm::compile(&device, shape).unwrap(), args).unwrap();
+    let sorted = SortedRows::upload(&device, &groups).unwrap();
+    let kernel = GroupedGemm::compile(&device, shape).unwrap();
+    device.grouped_gemm(&kernel, sorted.product(&input, &weights, ROWS, &mut outputs[0])).unwrap();
 
     let args = GemmArgs {
         input: input.as_view(),
