@@ -26,7 +26,7 @@ pub struct GatedDeltaShape {
 /// The driver's limit on the second and third dimension of a grid.
 const MAX_GRID_YZ: usize = 65_535;
 /// Tokens of a chunk.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
 const DECODE_THREADS: usize = 128;
 const PREPARE_THREADS: usize = 128;
 const SCAN_THREADS: usize = 128;

@@ -15,6 +15,9 @@ pub enum Accuracy {
     Bf16,
     /// As `Bf16`, computed in 32 bits and rounded once, at the end: no further off than that rounding.
     Bf16Once,
+    /// As `Bf16`, where the plain computation rounds all that the kernel rounds and nothing else: no further off than those
+    /// roundings.
+    Bf16Alike,
 }
 
 impl Accuracy {
@@ -22,7 +25,7 @@ impl Accuracy {
         match self {
             Self::F32 => 1e-6,
             Self::Bf16 => 8e-3,
-            Self::Bf16Once => 1e-5,
+            Self::Bf16Once | Self::Bf16Alike => 1e-5,
         }
     }
 }
