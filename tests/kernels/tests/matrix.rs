@@ -1,7 +1,7 @@
 //! All the shapes that tests of other engines' kernels have and these kernels support, where the other tests have a few of
 //! each.
 //!
-//! They take minutes each, and are run by hand: `cargo test -p kernel-tests --test matrix -- --ignored`, or with a name.
+//! They take minutes together, and are run by hand: `cargo test -p kernel-tests --test matrix -- --ignored`, or with a name.
 
 use kernel_tests::{device, matrix};
 use kernels::cuda::check::{
