@@ -1,7 +1,7 @@
-//! Finding the driver and the compiler, so that cudarc finds them too.
+//! Finding the driver, so that cudarc finds it too, and opening libraries.
 //!
-//! cudarc opens both libraries by bare name and panics where that fails. A library opened before, by its path, answers
-//! to its bare name from then on. So what the caller names by path is opened here first, and whether the bare name
+//! cudarc opens the driver by bare name and panics where that fails. A library opened before, by its path, answers
+//! to its own name from then on. So what the caller names by path is opened here first, and whether the bare name
 //! resolves is asked before cudarc is called for anything else.
 
 use std::ffi::OsStr;
@@ -16,7 +16,8 @@ use super::error::{CudaError, During};
 /// The first driver that a process opens serves it to the end: two different drivers cannot be used in one process.
 pub(super) fn load_driver(path: Option<&Path>) -> Result<(), CudaError> {
     if let Some(path) = path {
-        open(path)?;
+        // Never closed: cudarc keeps function addresses of it to the end of the process.
+        std::mem::forget(open(path)?);
     }
     // SAFETY: opens and closes the library if there is one; CUDA's driver may be initialised by any thread.
     if !unsafe { cudarc::driver::sys::is_culib_present() } {
@@ -37,49 +38,27 @@ pub(super) fn driver_version() -> Result<(u32, u32), CudaError> {
 }
 
 /// The version of CUDA that the driver has to be made for: that of the compiler. Its machine code runs with later ones.
-const NEEDED: (u32, u32) = (13, 0);
-
-/// Makes the compiler available, from `folder` where one is given.
-pub(super) fn load_compiler(folder: Option<&Path>) -> Result<(), CudaError> {
-    let missing = || CudaError::NoCompiler { looked_in: folder.map(Path::to_owned) };
-    if let Some(folder) = folder {
-        // The compiler opens its builtins by bare name when it first compiles: they have to be there before it.
-        for prefix in ["libnvrtc-builtins.so", "libnvrtc.so"] {
-            open(&find(folder, prefix).ok_or_else(missing)?)?;
-        }
-    }
-    // SAFETY: as for the driver.
-    if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
-        return Err(missing());
-    }
-    let (mut major, mut minor) = (0_i32, 0_i32);
-    // SAFETY: the compiler is there, and the version is written to locals.
-    unsafe { cudarc::nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor) }
-        .result()
-        .during("asking the compiler's version")?;
-    let version = (major.cast_unsigned(), minor.cast_unsigned());
-    if version.0 == NEEDED.0 {
-        return Ok(());
-    }
-    Err(CudaError::OtherCompiler { version, needed: NEEDED.0, looked_in: folder.map(Path::to_owned) })
-}
+pub(super) const NEEDED: (u32, u32) = (13, 0);
 
 /// The file of `folder` whose name begins with `prefix`; the one that sorts last where there are several versions.
-fn find(folder: &Path, prefix: &str) -> Option<PathBuf> {
+pub(super) fn find(folder: &Path, prefix: &str) -> Option<PathBuf> {
     let begins = |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(prefix));
     std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).filter(begins).max()
 }
 
-fn open(path: &Path) -> Result<(), CudaError> {
+/// Opens the library of a file.
+pub(super) fn open(path: &Path) -> Result<Library, CudaError> {
     let failed = |message: String| CudaError::Library { path: path.to_owned(), message };
     // Relative names without a slash would be searched for; a path must mean that file.
     let path = std::path::absolute(path).map_err(|error| failed(error.to_string()))?;
     // SAFETY: the caller names a CUDA library; its initialisers are those that any CUDA program runs.
-    let library =
-        unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| failed(error.to_string()))?;
-    // Never closed: cudarc keeps function addresses of it to the end of the process.
-    std::mem::forget(library);
-    Ok(())
+    unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| failed(error.to_string()))
+}
+
+/// Opens a CUDA library that the library path has.
+pub(super) fn open_by_name(name: &str) -> Option<Library> {
+    // SAFETY: as above.
+    unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) }.ok()
 }
 
 #[cfg(test)]
@@ -90,11 +69,5 @@ mod tests {
     fn a_missing_file_is_named() {
         let error = load_driver(Some(Path::new("/no/such/libcuda.so"))).unwrap_err();
         assert!(error.to_string().contains("/no/such/libcuda.so"), "{error}");
-    }
-
-    #[test]
-    fn a_folder_without_the_compiler_is_named() {
-        let error = load_compiler(Some(Path::new("/no/such/folder"))).unwrap_err();
-        assert_eq!(error.to_string(), "no CUDA compiler: NVRTC (libnvrtc.so) is not in /no/such/folder");
     }
 }

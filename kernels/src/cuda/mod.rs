@@ -32,6 +32,7 @@ mod merge_splits;
 mod merge_states;
 mod mla_decode_attention;
 mod nvrtc;
+mod nvrtc_library;
 mod pinned;
 mod prebuilt;
 mod prefill_attention;

@@ -5,10 +5,10 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::path::Path;
 
-use cudarc::nvrtc::{result, sys};
+use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
 use super::error::{CudaError, During};
-use super::library;
+use super::nvrtc_library::Nvrtc;
 use super::target::{Architecture, Target};
 
 /// A kernel's source file.
@@ -89,6 +89,7 @@ pub struct Compiled {
 /// The run-time compiler.
 #[derive(Debug)]
 pub struct Compiler {
+    nvrtc: Nvrtc,
     /// Compute capabilities it makes machine code for, as 10 * major + minor.
     architectures: Vec<u32>,
     /// What it writes above PTX: its version, build and parts.
@@ -101,8 +102,8 @@ const NOTHING: KernelSource = KernelSource::embedded("nothing.cu", "");
 impl Compiler {
     /// Finds NVRTC in `folder`, or on the library path where none is given.
     pub fn find(folder: Option<&Path>) -> Result<Self, CudaError> {
-        library::load_compiler(folder)?;
-        let mut compiler = Self { architectures: supported_architectures()?, identity: String::new() };
+        let nvrtc = Nvrtc::open(folder)?;
+        let mut compiler = Self { nvrtc, architectures: supported_architectures(&nvrtc)?, identity: String::new() };
         let nothing = compiler.compile(&Program { source: NOTHING, defines: Vec::new() }, Target::Ptx)?;
         let nothing = String::from_utf8_lossy(&nothing.code);
         compiler.identity = nothing.lines().take_while(|line| line.starts_with("//")).collect::<Vec<_>>().join("\n");
@@ -128,13 +129,15 @@ impl Compiler {
     }
 
     /// Compiles a program.
-    // `self` witnesses that the library is there: without it the calls below would panic.
-    #[allow(clippy::unused_self)]
     pub fn compile(&self, program: &Program, target: Target) -> Result<Compiled, CudaError> {
         let source = &program.source;
-        let handle = Handle::create(source)?;
-        // SAFETY: the handle is a live program.
-        let outcome = unsafe { result::compile_program(handle.program, &options(program, target)) };
+        let handle = Handle::create(self.nvrtc, source)?;
+        let options =
+            options(program, target).iter().map(|option| text(source.name, option)).collect::<Result<Vec<_>, _>>()?;
+        let option_pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the handle is a live program, and there are as many options as are announced.
+        let outcome =
+            unsafe { (self.nvrtc.compile)(handle.program, options.len() as i32, option_pointers.as_ptr()) }.result();
         let log = handle.log()?;
         if outcome.is_err() {
             return Err(CudaError::Compile { kernel: source.name.to_owned(), log });
@@ -149,13 +152,14 @@ impl Compiler {
 
 /// A program of the compiler, destroyed on drop.
 struct Handle {
-    program: sys::nvrtcProgram,
+    nvrtc: Nvrtc,
+    program: nvrtcProgram,
     // The program may refer to its text until it is destroyed.
     _texts: Vec<CString>,
 }
 
 impl Handle {
-    fn create(source: &KernelSource) -> Result<Self, CudaError> {
+    fn create(nvrtc: Nvrtc, source: &KernelSource) -> Result<Self, CudaError> {
         // A rooted name: the compiler puts the working directory before any other, and messages would vary with it.
         let name = format!("/kernels/cu/{}", source.name);
         let source_text = text(source.name, &source.text)?;
@@ -171,7 +175,7 @@ impl Handle {
         let mut program = std::ptr::null_mut();
         // SAFETY: all strings outlive the program, and both arrays hold as many as are announced.
         unsafe {
-            sys::nvrtcCreateProgram(
+            (nvrtc.create)(
                 &raw mut program,
                 source_text.as_ptr(),
                 source_name.as_ptr(),
@@ -183,39 +187,42 @@ impl Handle {
         .result()
         .during("creating a program")?;
         let texts = [source_text, source_name].into_iter().chain(headers).chain(header_names).collect();
-        Ok(Self { program, _texts: texts })
+        Ok(Self { nvrtc, program, _texts: texts })
     }
 
     fn log(&self) -> Result<String, CudaError> {
-        // SAFETY: the handle is a live program.
-        let log = unsafe { result::get_program_log(self.program) }.during("reading the compiler's messages")?;
+        let log = self.output((self.nvrtc.log_size, self.nvrtc.log), "reading the compiler's messages")?;
         // How long it took is all that is not the same each time.
         Ok(until_nul(&log).lines().filter(|line| !line.contains("Compile time")).collect::<Vec<_>>().join("\n"))
     }
 
     fn ptx(&self) -> Result<String, CudaError> {
-        // SAFETY: the handle is a live, compiled program.
-        let ptx = unsafe { result::get_ptx(self.program) }.during("reading PTX")?;
-        Ok(until_nul(&ptx))
+        self.output((self.nvrtc.ptx_size, self.nvrtc.ptx), "reading PTX").map(|ptx| until_nul(&ptx))
     }
 
     fn cubin(&self) -> Result<Vec<u8>, CudaError> {
+        self.output((self.nvrtc.cubin_size, self.nvrtc.cubin), "reading machine code")
+    }
+
+    /// What a function of the compiler writes, whose size another gives.
+    fn output(&self, (size_of, write): (SizeOf, Write), action: &'static str) -> Result<Vec<u8>, CudaError> {
         let mut size = 0;
-        // SAFETY: the handle is a live, compiled program, and the size is written to a local.
-        unsafe { sys::nvrtcGetCUBINSize(self.program, &raw mut size) }.result().during("reading machine code")?;
-        let mut code = vec![0_u8; size];
+        // SAFETY: the handle is a live program, and the size is written to a local.
+        unsafe { size_of(self.program, &raw mut size) }.result().during(action)?;
+        let mut bytes = vec![0_u8; size];
         // SAFETY: the buffer has the size that the compiler asked for.
-        unsafe { sys::nvrtcGetCUBIN(self.program, code.as_mut_ptr().cast::<c_char>()) }
-            .result()
-            .during("reading machine code")?;
-        Ok(code)
+        unsafe { write(self.program, bytes.as_mut_ptr().cast()) }.result().during(action)?;
+        Ok(bytes)
     }
 }
+
+type SizeOf = unsafe extern "C" fn(nvrtcProgram, *mut usize) -> nvrtcResult;
+type Write = unsafe extern "C" fn(nvrtcProgram, *mut c_char) -> nvrtcResult;
 
 impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: created in `create`, destroyed once. A failure leaves a leak, which is nothing to act on.
-        let _ = unsafe { result::destroy_program(self.program) };
+        let _ = unsafe { (self.nvrtc.destroy)(&raw mut self.program) };
     }
 }
 
@@ -224,18 +231,17 @@ fn text(kernel: &str, text: &str) -> Result<CString, CudaError> {
         .map_err(|_| CudaError::Compile { kernel: kernel.to_owned(), log: "the text holds a NUL byte".to_owned() })
 }
 
-fn until_nul(characters: &[c_char]) -> String {
-    let bytes: Vec<u8> = characters.iter().map(|&c| c.cast_unsigned()).collect();
-    CStr::from_bytes_until_nul(&bytes)
-        .map_or_else(|_| String::from_utf8_lossy(&bytes).into_owned(), |text| text.to_string_lossy().into_owned())
+fn until_nul(bytes: &[u8]) -> String {
+    CStr::from_bytes_until_nul(bytes)
+        .map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |text| text.to_string_lossy().into_owned())
 }
 
-fn supported_architectures() -> Result<Vec<u32>, CudaError> {
+fn supported_architectures(nvrtc: &Nvrtc) -> Result<Vec<u32>, CudaError> {
     let mut count = 0;
     // SAFETY: the count is written to a local.
-    unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }.result().during("listing architectures")?;
+    unsafe { (nvrtc.architecture_count)(&raw mut count) }.result().during("listing architectures")?;
     let mut architectures = vec![0_i32; usize::try_from(count).unwrap_or(0)];
     // SAFETY: the buffer has the length that the compiler asked for.
-    unsafe { sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr()) }.result().during("listing architectures")?;
+    unsafe { (nvrtc.architectures)(architectures.as_mut_ptr()) }.result().during("listing architectures")?;
     Ok(architectures.into_iter().map(i32::cast_unsigned).collect())
 }

@@ -27,12 +27,22 @@ fn program() -> Program {
 
 /// What opening a device and running a kernel on it comes to in a process of its own.
 fn outcome(options: &CudaOptions) -> String {
-    outcome_with(options, None)
+    outcome_of(&mut Command::new(std::env::current_exe().unwrap()), options, None)
 }
 
 /// The same with a model in the kernel's place.
-fn outcome_with(options: &CudaOptions, model: Option<&PathBuf>) -> String {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+fn outcome_with(options: &CudaOptions, model: &PathBuf) -> String {
+    outcome_of(&mut Command::new(std::env::current_exe().unwrap()), options, Some(model))
+}
+
+/// The same as the first where the library path begins with these folders.
+fn outcome_beside(folders: &[&Path], options: &CudaOptions) -> String {
+    let path = std::env::join_paths(folders).unwrap();
+    outcome_of(Command::new(std::env::current_exe().unwrap()).env("LD_LIBRARY_PATH", path), options, None)
+}
+
+fn outcome_of(program: &mut Command, options: &CudaOptions, model: Option<&PathBuf>) -> String {
+    let mut child = program
         .args(["--exact", "in_a_process_of_its_own", "--ignored", "--nocapture"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -121,7 +131,7 @@ fn a_model_runs_on_prebuilt_kernels_alone() {
         cuda::compile_kernels(&device, &plan, CHOICES.page_size, CHOICES.decode).unwrap();
         Prebuilt::new(folder.path().to_owned()).build(&compiler(), &device.loaded_programs(), &targets).unwrap();
         let without = CudaOptions { nvrtc_path: None, prebuilt: Some(folder.path().to_owned()), ..options() };
-        assert!(outcome_with(&without, Some(&model)).contains("the model runs"), "{name}");
+        assert!(outcome_with(&without, &model).contains("the model runs"), "{name}");
     }
 }
 
@@ -193,11 +203,24 @@ fn a_compiler_of_another_generation() {
     library(&folder.path().join("libnvrtc-builtins.so.12.4"), "libnvrtc-builtins.so.12.4", "int nothing;\n");
     let code = "int nvrtcVersion(int *major, int *minor) { *major = 12; *minor = 4; return 0; }\n";
     library(&folder.path().join("libnvrtc.so.12"), "libnvrtc.so.12", code);
-    // The name that a program looks for, as an installation has it.
-    library(&folder.path().join("libnvrtc.so"), "libnvrtc.so", code);
-    fs::remove_file(folder.path().join("libnvrtc.so.12")).unwrap();
     let said = outcome(&CudaOptions { nvrtc_path: Some(folder.path().to_owned()), ..options() });
     assert!(said.contains("is NVRTC 12.4, and this program works with NVRTC 13"), "{said}");
+}
+
+/// As on many machines: what the library path calls `libnvrtc.so` is of an older installation.
+#[test]
+fn a_compiler_of_another_generation_on_the_library_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let code = "int nvrtcVersion(int *major, int *minor) { *major = 12; *minor = 4; return 0; }\n";
+    library(&folder.path().join("libnvrtc.so"), "libnvrtc.so.12", code);
+    let beside = |folders: &[&Path], nvrtc_path| outcome_beside(folders, &CudaOptions { nvrtc_path, ..options() });
+    let (old, new) = (folder.path(), compiler_folder());
+    assert!(beside(&[old], Some(new.clone())).contains("width 64: right true"), "the folder that is named");
+    assert!(beside(&[old, &new], None).contains("width 64: right true"), "the version that is needed");
+    let said = beside(&[old], None);
+    let refused = "on the library path is NVRTC 12.4, and this program works with NVRTC 13";
+    // Some machines have one of their own.
+    assert!(said.contains(refused) || said.contains("opened"), "{said}");
 }
 
 #[test]
