@@ -19,6 +19,7 @@ pub mod opcodes;
 pub mod operation_cases;
 pub mod product_cases;
 pub mod programs;
+pub mod references;
 pub mod roofline;
 pub mod subjects;
 

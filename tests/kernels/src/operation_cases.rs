@@ -14,31 +14,30 @@ use kernels::cuda::{
 
 use crate::cases::{assert_near, assert_solved};
 
-/// Every problem of this file.
-///
-/// # Panics
-///
-/// If a result is wrong or the device fails.
-pub fn all(device: &CudaDevice) {
-    norms(device, &[1, 8, 64, 111, 500, 1024, 3072, 4096], 19);
-    norms(device, &[16384, 40960, 33001], 2);
-    gathers(device);
-    for norm in [HeadNorm::None, HeadNorm::PerHead, HeadNorm::AllHeads] {
-        rotations(device, norm);
-    }
-    elementwise(device);
-    likeliest(device);
-    page_copies(device);
-    routings(device);
-    group_routings(device);
-    groupings(device);
-    combinations(device);
-    draws(device);
-    shaped_logits(device);
-    merges(device);
-    gated_delta_steps(device);
-    gated_delta_runs(device);
-}
+/// What solves problems on a device, and panics if a result is wrong.
+pub type Operation = fn(&CudaDevice);
+
+/// Every problem of this file, by name.
+pub const ALL: [(&str, Operation); 18] = [
+    ("norms", |device| norms(device, &[1, 8, 64, 111, 500, 1024, 3072, 4096], 19)),
+    ("norms of wide rows", |device| norms(device, &[16384, 40960, 33001], 2)),
+    ("gathers", gathers),
+    ("rotations", |device| rotations(device, HeadNorm::None)),
+    ("rotations with a norm of heads", |device| rotations(device, HeadNorm::PerHead)),
+    ("rotations with a norm of all heads", |device| rotations(device, HeadNorm::AllHeads)),
+    ("elementwise", elementwise),
+    ("likeliest", likeliest),
+    ("page_copies", page_copies),
+    ("routings", routings),
+    ("group_routings", group_routings),
+    ("groupings", groupings),
+    ("combinations", combinations),
+    ("draws", draws),
+    ("shaped_logits", shaped_logits),
+    ("merges", merges),
+    ("gated_delta_steps", gated_delta_steps),
+    ("gated_delta_runs", gated_delta_runs),
+];
 
 /// Normalises rows of widths that are read eight elements at a time and one at a time, that fit the registers and that
 /// do not; with and without the addition before it, with weights of either format, dense and not.

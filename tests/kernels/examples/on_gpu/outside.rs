@@ -1,14 +1,20 @@
 //! Programs that may be on the machine: NVIDIA's sanitizer, and torch for comparison.
 
+use std::fs;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::alone::Task;
+use crate::children::command;
 use crate::{Asked, Outcome};
 
 const TOOLS: [&str; 4] = ["memcheck", "racecheck", "synccheck", "initcheck"];
+/// A tool is not begun with less time than this.
+const SHORTEST: Duration = Duration::from_mins(1);
 
-/// This program's own sample of problems under each tool of compute-sanitizer.
+/// This program's sample of problems under each tool of compute-sanitizer.
 pub(crate) fn sanitizer(asked: &Asked) -> Outcome<Value> {
     if asked.is_emulated || Command::new("compute-sanitizer").arg("--version").output().is_err() {
         return Ok(json!({ "skipped": "compute-sanitizer is not on this machine, or the device is emulated" }));
@@ -16,17 +22,21 @@ pub(crate) fn sanitizer(asked: &Asked) -> Outcome<Value> {
     let mut failed = Vec::new();
     let mut tools = Vec::new();
     for tool in TOOLS {
-        let mut command = Command::new("compute-sanitizer");
-        command.args(["--tool", tool, "--error-exitcode", "9"]).arg(std::env::current_exe()?);
-        command.args(["--only", "parity", "--thin", "--output"]).arg(asked.output.join(tool));
-        if let Some(folder) = &asked.options.nvrtc_path {
-            command.arg("--nvrtc").arg(folder);
+        if asked.left().is_some_and(|left| left < SHORTEST) {
+            tools.push(json!({ "tool": tool, "skipped": "there was no time" }));
+            continue;
         }
-        if let Some(folder) = &asked.options.prebuilt {
-            command.arg("--prebuilt").arg(folder);
-        }
-        let output = command.output()?;
-        if !output.status.success() {
+        let task = Task { part: "sample".to_owned(), share: 0, shares: 1, from: 0 };
+        let asked = Asked { output: asked.output.join(tool), ..asked.clone() };
+        fs::create_dir_all(&asked.output)?;
+        let program = command(&asked, &task)?;
+        let mut sanitizer = Command::new("compute-sanitizer");
+        sanitizer.args(["--tool", tool, "--error-exitcode", "9"]).arg(program.get_program()).args(program.get_args());
+        let output = sanitizer.output()?;
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(task.report(&asked)).unwrap_or_default()).unwrap_or_default();
+        let is_whole = report["at"].is_null() && report["failed"].as_array().is_some_and(Vec::is_empty);
+        if !output.status.success() || !is_whole {
             failed.push(format!("{tool}: {}", last_lines(&output)));
         }
         tools.push(json!({ "tool": tool, "status": output.status.to_string(), "said": last_lines(&output) }));

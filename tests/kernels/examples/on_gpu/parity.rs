@@ -1,67 +1,68 @@
 //! Every problem of the kernel tests.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt::Debug;
 
 use kernel_tests::{cases, operation_cases, product_cases};
 use kernels::cuda::{CudaDevice, Gemm, GemmTiles};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::Outcome;
+use crate::Step;
 
-/// Runs all problems, or a sample; a problem that fails is listed, and the others still run.
-pub(crate) fn run(device: &CudaDevice, is_thin: bool) -> Outcome<Value> {
-    let mut tally = Tally { solved: 0, failed: Vec::new() };
-    let step = if is_thin { 12 } else { 1 };
+/// A step for each problem, or for a sample of them.
+pub(crate) fn steps(is_thin: bool) -> Vec<Step> {
+    let mut all = Problems { steps: Vec::new(), every: if is_thin { 12 } else { 1 } };
     for head_dim in (16..=256).step_by(16 * if is_thin { 7 } else { 1 }) {
-        tally.all(cases::attention(head_dim).iter().step_by(step), |case| case.check(device));
-        tally.all(cases::prefill(head_dim).iter().step_by(step), |case| case.check(device));
+        all.some("decode attention", cases::attention(head_dim), cases::AttentionCase::check);
+        all.some("prefill attention", cases::prefill(head_dim), cases::PrefillCase::check);
     }
-    tally.all(cases::attention_with_rules().iter().step_by(step), |case| case.check(device));
-    tally.all(cases::prefill_with_rules().iter().step_by(step), |case| case.check(device));
-    tally.all(cases::mla().iter().step_by(step), |case| case.check(device));
+    all.some("decode attention", cases::attention_with_rules(), cases::AttentionCase::check);
+    all.some("prefill attention", cases::prefill_with_rules(), cases::PrefillCase::check);
+    all.some("latent attention", cases::mla(), cases::MlaCase::check);
     for block_rows in [16, 32, 64, 128] {
-        tally.all(cases::products(block_rows).iter().step_by(step), |case| case.check(device));
-        tally.all(cases::products(block_rows).iter().step_by(step), |case| case.check_gated(device));
+        all.some("product with experts", cases::products(block_rows), cases::ProductCase::check);
+        all.some("gated product with experts", cases::products(block_rows), cases::ProductCase::check_gated);
     }
     let tiles = &product_cases::DENSE_TILES[..if is_thin { 1 } else { product_cases::DENSE_TILES.len() }];
-    tally.all(tiles, |&tile| product_cases::dense(device, tile));
-    for format in product_cases::FORMATS {
-        tally.all(tiles, |&tile| product_cases::quantised(device, format, tile));
+    for &tile in tiles {
+        all.one(format!("products in {tile:?}"), move |device| product_cases::dense(device, tile));
+        for format in product_cases::FORMATS {
+            all.one(format!("{format:?} in {tile:?}"), move |device| product_cases::quantised(device, format, tile));
+        }
     }
-    let operations: &[fn(&CudaDevice)] =
-        if is_thin { &[operation_cases::page_copies, operation_cases::elementwise] } else { &[operation_cases::all] };
-    tally.all(operations, |operation| operation(device));
-    let seeds: Vec<u64> = (0..if is_thin { 2 } else { 200 }).collect();
-    tally.all(&seeds, |&seed| cases::random_attention(seed).check(device));
-    tally.all(&seeds, |&seed| cases::random_prefill(seed).check(device));
-    tally.all(&seeds, |&seed| cases::random_mla(seed).check(device));
-    tally.all(&seeds, |&seed| cases::random_product(seed).check(device));
-    let product = Gemm::compile(device, GemmTiles::default())?;
-    tally.all(&seeds, |&seed| product_cases::random_dense(device, &product, seed));
-    Ok(json!({
-        "device": device.name()?,
-        "target": device.target().to_string(),
-        "solved": tally.solved,
-        "failed": tally.failed,
-    }))
+    for (name, operation) in operation_cases::ALL {
+        if !is_thin || ["page_copies", "elementwise"].contains(&name) {
+            all.one(name.to_owned(), operation);
+        }
+    }
+    for seed in 0..if is_thin { 2 } else { 200 } {
+        all.one(format!("random decode attention {seed}"), move |device| cases::random_attention(seed).check(device));
+        all.one(format!("random prefill attention {seed}"), move |device| cases::random_prefill(seed).check(device));
+        all.one(format!("random latent attention {seed}"), move |device| cases::random_mla(seed).check(device));
+        all.one(format!("random product with experts {seed}"), move |device| cases::random_product(seed).check(device));
+        all.one(format!("random product {seed}"), move |device| {
+            product_cases::random_dense(device, &Gemm::new(GemmTiles::default()), seed);
+        });
+    }
+    all.steps
 }
 
-struct Tally {
-    solved: usize,
-    failed: Vec<String>,
+struct Problems {
+    steps: Vec<Step>,
+    every: usize,
 }
 
-impl Tally {
-    fn all<T>(&mut self, problems: impl IntoIterator<Item = T>, solve: impl Fn(T)) {
-        for problem in problems {
-            match catch_unwind(AssertUnwindSafe(|| solve(problem))) {
-                Ok(()) => self.solved += 1,
-                Err(panic) => {
-                    let text = panic.downcast_ref::<String>().cloned();
-                    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-                    self.failed.push(text.unwrap_or_else(|| "a panic without words".to_owned()));
-                }
-            }
+impl Problems {
+    fn one(&mut self, name: String, solve: impl Fn(&CudaDevice) + 'static) {
+        self.steps.push(Step::new(name, move |device| {
+            solve(device);
+            Ok(Value::Null)
+        }));
+    }
+
+    /// Of these problems, all or a sample.
+    fn some<T: Debug + 'static>(&mut self, kind: &str, problems: Vec<T>, solve: fn(&T, &CudaDevice)) {
+        for problem in problems.into_iter().step_by(self.every) {
+            self.one(format!("{kind} {problem:?}"), move |device| solve(&problem, device));
         }
     }
 }

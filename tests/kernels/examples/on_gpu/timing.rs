@@ -1,46 +1,57 @@
 //! How long kernels take, beside the least that an H200 could take and what is aimed at.
 //!
-//! A kernel is launched several times in a row between two events, and the least of several such runs is divided by their
-//! number. Inputs are random and the same each time: what fits the cache of the device is read from there.
+//! A kernel is launched several times in a row between two events, and the least of several such runs is divided by
+//! their number. Inputs are random and the same each time: what fits the cache of the device is read from there.
+
+use std::time::{Duration, Instant};
 
 use kernel_tests::launches::{DrawSettings, SortedRows};
 use kernels::cuda::check::Noise;
 use kernels::cuda::{
-    AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs, DecodeAttentionShape,
-    DecodeWorkspace, Floats, GroupedGemm, GroupedGemmShape, HeadNorm, HeadNormWeights, KvLayout, KvShape,
-    PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape, RmsNorm, RmsNormArgs, RmsNormShape, RopeKvWrite,
-    RopeKvWriteArgs, RopeKvWriteShape, RowGroups, Rows, RowsMut, Sample, rope_turns,
+    AttentionRules, BlockFormat, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionArgs,
+    DecodeAttentionShape, DecodeWorkspace, Floats, FloatsMut, Gemm, GemmArgs, GemmTiles, GroupedGemm, GroupedGemmShape,
+    HeadNorm, HeadNormWeights, KvLayout, KvShape, PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape,
+    QuantisedGemm, QuantisedGemmArgs, QuantisedMatrix, RmsNorm, RmsNormArgs, RmsNormShape, RopeKvWrite,
+    RopeKvWriteArgs, RopeKvWriteShape, RowGroups, Rows, RowsMut, Sample, Staging, rope_turns,
 };
 use serde_json::{Value, json};
 
-use crate::Outcome;
+use crate::Step;
 
 /// Launches between two events, and how often that is repeated.
 const LAUNCHES: u32 = 20;
 const REPEATS: usize = 5;
+/// How long a device works before it is measured: idle, its clock is low.
+const WARM_UP: Duration = Duration::from_millis(200);
 
-/// Times all kernels; where `is_thin`, small ones of the same kind, which shows only that this works.
-pub(crate) fn run(device: &CudaDevice, is_thin: bool) -> Outcome<Value> {
-    let bench = Bench { device, is_thin, launches: if is_thin { 1 } else { LAUNCHES } };
-    let timings = [
-        bench.row("RMSNorm with residual, 8192 x 4096", Some(62.0), 75.0, bench.norm()?),
-        bench.row("QK norm, RoPE and KV write, 8192 tokens, 32/8/128", Some(47.0), 60.0, bench.rope()?),
-        bench.row("decode attention, 32 of 4096, 32/8/128", Some(125.0), 145.0, bench.decode(32, 4096, 8)?),
-        bench.row("decode attention, 1 of 1024, 32/4/128", None, 10.0, bench.decode(1, 1024, 4)?),
-        bench.row("prefill attention, 1 of 8192, 32/8/128", Some(700.0), 1600.0, bench.prefill(8192)?),
-        bench.row("experts of Qwen3-30B, 1 token", Some(18.0), 25.0, bench.experts(1)?),
-        bench.row("experts of Qwen3-30B, 64 tokens", Some(279.0), 340.0, bench.experts(64)?),
-        bench.row("experts of Qwen3-30B, 32768 tokens", Some(3200.0), 8000.0, bench.experts(32768)?),
-        bench.row("top-k, top-p and draw, 64 of 151936", Some(9.0), 40.0, bench.sample()?),
-    ];
-    Ok(json!({
-        "device": device.name()?,
-        "target": device.target().to_string(),
-        "sizes": if is_thin { "smaller than named: floor and goal do not apply" } else { "as named" },
-        "unit": "microseconds; floor and goal are those of an H200",
-        "timings": timings,
-    }))
+/// Times each kernel; where `is_thin`, a small one of the same kind, which shows only that this works.
+pub(crate) fn steps(is_thin: bool) -> Vec<Step> {
+    let row = |kernel, floor, goal, took: Timing| {
+        Step::new(kernel, move |device| {
+            let bench = Bench { device, is_thin, launches: if is_thin { 1 } else { LAUNCHES } };
+            Ok(bench.row(kernel, floor, goal, took(&bench)?))
+        })
+    };
+    vec![
+        row("product, 1 x 8192 x 28672", Some(109.0), 125.0, |bench| bench.product(1, 28672, 8192)),
+        row("product, 16 x 8192 x 28672", Some(109.0), 125.0, |bench| bench.product(16, 28672, 8192)),
+        row("product, 8192 x 4096 x 14336", Some(1230.0), 2000.0, |bench| bench.product(8192, 14336, 4096)),
+        row("product with Q8_0, 1 x 8192 x 28672", Some(58.0), 75.0, |bench| bench.quantised(BlockFormat::Q8_0, 1)),
+        row("product with Q4_0, 1 x 8192 x 28672", Some(31.0), 50.0, |bench| bench.quantised(BlockFormat::Q4_0, 1)),
+        row("decode attention, 32 of 4096, 32/8/128", Some(125.0), 145.0, |bench| bench.decode(32, 4096, 8)),
+        row("decode attention, 1 of 1024, 32/4/128", None, 10.0, |bench| bench.decode(1, 1024, 4)),
+        row("decode attention, 1 of 131072, 32/8/128", Some(125.0), 150.0, |bench| bench.decode(1, 131_072, 8)),
+        row("prefill attention, 1 of 8192, 32/8/128", Some(700.0), 1600.0, |bench| bench.prefill(8192)),
+        row("RMSNorm with residual, 8192 x 4096", Some(62.0), 75.0, |bench| bench.norm(8192, 4096)),
+        row("QK norm, RoPE and KV write, 8192 tokens, 32/8/128", Some(47.0), 60.0, |bench| bench.rope(8192)),
+        row("experts of Qwen3-30B, 1 token", Some(18.0), 25.0, |bench| bench.experts(1)),
+        row("experts of Qwen3-30B, 64 tokens", Some(279.0), 340.0, |bench| bench.experts(64)),
+        row("experts of Qwen3-30B, 32768 tokens", Some(3200.0), 8000.0, |bench| bench.experts(32768)),
+        row("top-k, top-p and draw, 64 of 151936", Some(9.0), 40.0, |bench| bench.sample(64, 151_936)),
+    ]
 }
+
+type Timing = fn(&Bench<'_>) -> Result<f64, CudaError>;
 
 struct Bench<'a> {
     device: &'a CudaDevice,
@@ -52,6 +63,7 @@ impl Bench<'_> {
     fn row(&self, kernel: &str, floor: Option<f64>, goal: f64, took: f64) -> Value {
         println!("{kernel}: {took:.1} us");
         if self.is_thin {
+            // Smaller than named: floor and goal do not apply.
             return json!({ "kernel": kernel, "took": took });
         }
         json!({ "kernel": kernel, "floor": floor, "goal": goal, "took": took, "reached": took <= goal })
@@ -62,12 +74,18 @@ impl Bench<'_> {
         if self.is_thin { full.min(thin) } else { full }
     }
 
-    /// Microseconds of a launch.
+    /// Microseconds of a launch. They are captured: one by one, the shortest would wait for the host.
     fn time(&self, mut launch: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaError> {
         launch()?;
+        let mut graph = self.device.capture(|| (0..self.launches).try_for_each(|_| launch()))?;
+        let start = Instant::now();
+        while !self.is_thin && start.elapsed() < WARM_UP {
+            self.device.launch_graph(&mut graph)?;
+            self.device.synchronize()?;
+        }
         let mut least = f64::INFINITY;
         for _ in 0..if self.is_thin { 1 } else { REPEATS } {
-            let took = self.device.time(|| (0..self.launches).try_for_each(|_| launch()))?;
+            let took = self.device.time(|| self.device.launch_graph(&mut graph))?;
             least = least.min(took.as_secs_f64() * 1e6 / f64::from(self.launches));
         }
         Ok(least)
@@ -83,8 +101,57 @@ impl Bench<'_> {
         self.device.upload(&numbers.into_iter().map(|number| number as i32).collect::<Vec<_>>())
     }
 
-    fn norm(&self) -> Result<f64, CudaError> {
-        let (rows, width) = (self.size(8192, 4), self.size(4096, 128));
+    fn product(&self, rows: usize, columns: usize, depth: usize) -> Result<f64, CudaError> {
+        let (rows, columns, depth) = (self.size(rows, 4), self.size(columns, 64), self.size(depth, 64));
+        let kernel = Gemm::new(GemmTiles::default());
+        let (input, weights) = (self.random(rows * depth)?, self.random(columns * depth)?);
+        let mut output = self.device.zeros::<u16>(rows * columns)?;
+        self.time(|| {
+            self.device.gemm(
+                &kernel,
+                GemmArgs {
+                    input: input.as_view(),
+                    weights: weights.as_view(),
+                    bias: None,
+                    rows,
+                    columns,
+                    depth,
+                    output: FloatsMut::Bf16(output.as_view_mut()),
+                },
+            )
+        })
+    }
+
+    fn quantised(&self, format: BlockFormat, rows: usize) -> Result<f64, CudaError> {
+        let (columns, depth) = (self.size(28672, 64), self.size(8192, 64));
+        let kernel = QuantisedGemm::compile(self.device, format, GemmTiles::default())?;
+        let mut noise = Noise::new(9);
+        // A finite scale, 2^-7, and any codes; of many blocks, the first are repeated.
+        let codes = format.block_bytes() - 2;
+        let block = |_| [0x00, 0x20].into_iter().chain((0..codes).map(|_| noise.below(256) as u8)).collect::<Vec<_>>();
+        let some: Vec<u8> = (0..4096).flat_map(block).collect();
+        let bytes = columns * depth / 32 * format.block_bytes();
+        let bytes: Vec<u8> = some.iter().copied().cycle().take(bytes).collect();
+        let mut staging = Staging::new(self.device, 4 << 20)?;
+        let weights = QuantisedMatrix::upload(self.device, &mut staging, format, (columns, depth), &bytes)?;
+        let input = self.random(rows * depth)?;
+        let mut output = self.device.zeros::<u16>(rows * columns)?;
+        self.time(|| {
+            self.device.quantised_gemm(
+                &kernel,
+                QuantisedGemmArgs {
+                    input: input.as_view(),
+                    weights: &weights,
+                    bias: None,
+                    rows,
+                    output: FloatsMut::Bf16(output.as_view_mut()),
+                },
+            )
+        })
+    }
+
+    fn norm(&self, rows: usize, width: usize) -> Result<f64, CudaError> {
+        let (rows, width) = (self.size(rows, 4), self.size(width, 128));
         let kernel = RmsNorm::compile(self.device, RmsNormShape { width })?;
         let (input, mut residual) = (self.random(rows * width)?, self.random(rows * width)?);
         let (weight, mut output) = (self.random(width)?, self.device.zeros::<u16>(rows * width)?);
@@ -103,8 +170,8 @@ impl Bench<'_> {
         })
     }
 
-    fn rope(&self) -> Result<f64, CudaError> {
-        let (tokens, head_dim, query_heads, kv_heads, page_size) = (self.size(8192, 4), 128, 32, 8, 16);
+    fn rope(&self, tokens: usize) -> Result<f64, CudaError> {
+        let (tokens, head_dim, query_heads, kv_heads, page_size) = (self.size(tokens, 4), 128, 32, 8, 16);
         let shape = RopeKvWriteShape { head_dim, query_heads, kv_heads, page_size, norm: HeadNorm::PerHead };
         let kernel = RopeKvWrite::compile(self.device, shape)?;
         let layout = KvLayout::token_major(KvShape { head_dim, kv_heads, page_size }, tokens.div_ceil(page_size));
@@ -248,8 +315,8 @@ impl Bench<'_> {
         })
     }
 
-    fn sample(&self) -> Result<f64, CudaError> {
-        let (rows, vocabulary) = (self.size(64, 2), self.size(151_936, 1000));
+    fn sample(&self, rows: usize, vocabulary: usize) -> Result<f64, CudaError> {
+        let (rows, vocabulary) = (self.size(rows, 2), self.size(vocabulary, 1000));
         let kernel = Sample::compile(self.device)?;
         let mut noise = Noise::new(1);
         let logits: Vec<f32> = (0..rows * vocabulary).map(|_| noise.normal() * 3.0).collect();

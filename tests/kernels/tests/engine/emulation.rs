@@ -9,7 +9,9 @@ use std::iter::repeat_n;
 
 use serde_json::Value;
 
-use super::{folder, safetensors};
+use kernel_tests::references::folder;
+
+use super::safetensors;
 
 /// What numbers between two operations are kept as.
 #[derive(Clone, Copy, PartialEq, Eq)]

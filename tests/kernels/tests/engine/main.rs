@@ -12,18 +12,13 @@ mod safetensors;
 mod tuning;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::model::{CudaChoices, CudaDecoder, DecodeKernel};
 use engine::runner::{Logits, Runner, RunnerLimits};
 use kernel_tests::device;
+use kernel_tests::references::{Reference, folder};
 use kernels::cpu::Workers;
-use serde_json::Value;
-
-fn folder(model: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models").join(model)
-}
 
 fn open(model: &str) -> Checkpoint {
     Checkpoint::open(&folder(model), LoadFormat::Auto).unwrap_or_else(|error| panic!("{error}"))
@@ -60,40 +55,6 @@ fn runner_with(
         CudaChoices { page_size, decode, graphs: true, settings_key: 0 },
     )?;
     Runner::on_cuda(model, limits(page_size, chunked_prefill_size))
-}
-
-/// What the reference was given and what it said.
-struct Reference {
-    prompt: Vec<u32>,
-    /// The prompt and its likeliest continuation but for the last token.
-    tokens: Vec<u32>,
-    /// `[tokens, vocabulary]`
-    logits: Vec<f32>,
-    vocabulary: usize,
-}
-
-impl Reference {
-    fn of(model: &str) -> Self {
-        let path = folder(model);
-        let text = std::fs::read_to_string(path.join("reference.json")).expect("readable");
-        let json: Value = serde_json::from_str(&text).expect("JSON");
-        let ids = |key: &str| -> Vec<u32> {
-            json[key].as_array().expect("a list").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
-        };
-        let (prompt, greedy) = (ids("prompt_ids"), ids("greedy_ids"));
-        let floats = |name: &str| safetensors::floats(&path.join("reference.safetensors"), name);
-        let mut logits = floats("prompt_logits");
-        let vocabulary = logits.len() / prompt.len();
-        let mut tokens = prompt.clone();
-        // The models of single options have logits for their prompts alone.
-        if !model.starts_with("options/") {
-            // The first of the continuation is the last of the prompt.
-            logits.extend(&floats("greedy_logits")[vocabulary..]);
-            tokens.extend(&greedy[..greedy.len() - 1]);
-        }
-        assert_eq!(logits.len(), tokens.len() * vocabulary);
-        Self { prompt, tokens, logits, vocabulary }
-    }
 }
 
 /// The logits after every token.
