@@ -162,20 +162,26 @@ pub enum CudaError {
 }
 
 impl CudaError {
-    /// Whether a kernel has failed: then what it did to memory is not known, and everything that follows fails too, in all
-    /// of the process that uses the device.
+    /// Whether a kernel has failed, or the device has: then what was done to memory is not known, and everything that follows
+    /// fails too, in all of the process that uses the device.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         use CUresult::{
-            CUDA_ERROR_ASSERT, CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_HARDWARE_STACK_ERROR,
-            CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_INVALID_ADDRESS_SPACE,
-            CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_MISALIGNED_ADDRESS,
+            CUDA_ERROR_ASSERT, CUDA_ERROR_CONTAINED, CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_EXTERNAL_DEVICE,
+            CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
+            CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_MISALIGNED_ADDRESS, CUDA_ERROR_MPS_CLIENT_TERMINATED,
+            CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_TENSOR_MEMORY_LEAK, CUDA_ERROR_UNKNOWN,
         };
         let Self::Driver { source, .. } = self else { return false };
+        // Those of which NVIDIA's documentation says that the process has to be ended, and what is reported of a device that has
+        // fallen off its bus.
         matches!(
             source.0,
             CUDA_ERROR_ASSERT
+                | CUDA_ERROR_CONTAINED
                 | CUDA_ERROR_ECC_UNCORRECTABLE
+                | CUDA_ERROR_EXTERNAL_DEVICE
                 | CUDA_ERROR_HARDWARE_STACK_ERROR
                 | CUDA_ERROR_ILLEGAL_ADDRESS
                 | CUDA_ERROR_ILLEGAL_INSTRUCTION
@@ -184,6 +190,10 @@ impl CudaError {
                 | CUDA_ERROR_LAUNCH_FAILED
                 | CUDA_ERROR_LAUNCH_TIMEOUT
                 | CUDA_ERROR_MISALIGNED_ADDRESS
+                | CUDA_ERROR_MPS_CLIENT_TERMINATED
+                | CUDA_ERROR_NVLINK_UNCORRECTABLE
+                | CUDA_ERROR_TENSOR_MEMORY_LEAK
+                | CUDA_ERROR_UNKNOWN
         )
     }
 
@@ -238,4 +248,31 @@ pub(super) fn require_supported(
     supported: &'static str,
 ) -> Result<(), CudaError> {
     if holds { Ok(()) } else { Err(CudaError::Unsupported { what, value, supported }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_a_process_lasts_and_what_is_refused_does_not() {
+        let lasts = |code| CudaError::Driver { action: "running kernels", source: DriverError(code) }.is_lasting();
+        for code in [
+            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+            CUresult::CUDA_ERROR_LAUNCH_FAILED,
+            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
+            CUresult::CUDA_ERROR_CONTAINED,
+            CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK,
+            CUresult::CUDA_ERROR_UNKNOWN,
+        ] {
+            assert!(lasts(code), "{code:?}");
+        }
+        for code in [
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        ] {
+            assert!(!lasts(code), "{code:?}");
+        }
+    }
 }
