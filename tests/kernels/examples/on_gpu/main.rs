@@ -81,7 +81,7 @@ const PARTS: [(&str, Way); 7] = [
     ("engine", Way::Steps(|asked| engine::steps(&asked.models, &asked.options, asked.is_thin))),
     // The sample is all that is thin.
     ("parity", Way::Steps(|asked| if asked.is_thin { Vec::new() } else { parity::steps(false) })),
-    ("torch", Way::Outside(|_| outside::torch())),
+    ("torch", Way::Outside(outside::torch)),
     ("sanitizer", Way::Outside(outside::sanitizer)),
 ];
 

@@ -30,9 +30,13 @@ pub(crate) fn sanitizer(asked: &Asked) -> Outcome<Value> {
         let asked = Asked { output: asked.output.join(tool), ..asked.clone() };
         fs::create_dir_all(&asked.output)?;
         let program = command(&asked, &task)?;
-        let mut sanitizer = Command::new("compute-sanitizer");
+        let mut sanitizer = within(asked.left(), "compute-sanitizer");
         sanitizer.args(["--tool", tool, "--error-exitcode", "9"]).arg(program.get_program()).args(program.get_args());
         let output = sanitizer.output()?;
+        if asked.left().is_some_and(|left| left.is_zero()) {
+            tools.push(json!({ "tool": tool, "skipped": "there was no time for the end of it" }));
+            continue;
+        }
         let report: Value =
             serde_json::from_str(&fs::read_to_string(task.report(&asked)).unwrap_or_default()).unwrap_or_default();
         let is_whole = report["at"].is_null() && report["failed"].as_array().is_some_and(Vec::is_empty);
@@ -45,13 +49,22 @@ pub(crate) fn sanitizer(asked: &Asked) -> Outcome<Value> {
 }
 
 /// What torch takes for the same work, if it is there and sees a GPU.
-pub(crate) fn torch() -> Outcome<Value> {
-    let output = Command::new("python3").args(["-c", include_str!("torch_baselines.py")]).output();
+pub(crate) fn torch(asked: &Asked) -> Outcome<Value> {
+    let output = within(asked.left(), "python3").args(["-c", include_str!("torch_baselines.py")]).output();
     match output {
         Ok(output) if output.status.success() => Ok(serde_json::from_slice(&output.stdout)?),
         Ok(output) => Ok(json!({ "skipped": last_lines(&output) })),
         Err(error) => Ok(json!({ "skipped": format!("python3: {error}") })),
     }
+}
+
+/// A program that is ended when the time is over.
+fn within(left: Option<Duration>, program: &str) -> Command {
+    let Some(left) = left else { return Command::new(program) };
+    let mut timeout = Command::new("timeout");
+    // With 0 there would be no limit.
+    timeout.args([&left.as_secs().max(1).to_string(), program]);
+    timeout
 }
 
 fn last_lines(output: &Output) -> String {
