@@ -169,6 +169,11 @@ pub struct DecodeAttention {
     pub log: String,
 }
 
+/// The sizes of what joins the splits.
+fn merged_shape(shape: &DecodeAttentionShape, rules: &AttentionRules) -> MergeSplitsShape {
+    MergeSplitsShape { head_dim: shape.head_dim, query_heads: shape.query_heads, sinks: rules.sinks }
+}
+
 impl DecodeAttention {
     /// The source of the kernel that uses no tensor cores.
     pub const PLAIN_SOURCE: KernelSource =
@@ -203,8 +208,7 @@ impl DecodeAttention {
         merge: KernelSource,
     ) -> Result<Self, CudaError> {
         let module = device.load(&Self::program(shape, rules, source)?)?;
-        let merged = MergeSplitsShape { head_dim: shape.head_dim, query_heads: shape.query_heads, sinks: rules.sinks };
-        let merge = MergeSplits::compile_source(device, merged, merge)?;
+        let merge = MergeSplits::compile_source(device, merged_shape(&shape, &rules), merge)?;
         Ok(Self {
             shape,
             rules,
@@ -212,6 +216,12 @@ impl DecodeAttention {
             log: module.log + &merge.log,
             merge,
         })
+    }
+
+    /// What [`compile`](Self::compile) compiles.
+    pub fn programs(shape: DecodeAttentionShape, rules: AttentionRules) -> Result<[Program; 2], CudaError> {
+        let attention = Self::program(shape, rules, Self::source(&shape))?;
+        Ok([attention, MergeSplits::program(merged_shape(&shape, &rules), Self::MERGE_SOURCE)?])
     }
 
     /// A source of this kernel with the sizes of a shape and the switches of rules.

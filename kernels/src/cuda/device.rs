@@ -1,5 +1,6 @@
 //! A CUDA device: its memory, its one stream, and kernels loaded for it.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use cudarc::driver::{
 use cudarc::nvrtc::Ptx;
 
 use super::error::{CudaError, During, require};
+use super::in_order::in_order;
 use super::kernel_cache::KernelCache;
 use super::library;
 use super::nvrtc::{Compiled, Compiler, Program};
@@ -57,6 +59,8 @@ pub struct CudaDevice {
     stream: Arc<CudaStream>,
     images: Images,
     target: Target,
+    /// By [`compile_ahead`](Self::compile_ahead).
+    compiled: Mutex<Vec<(Program, Compiled)>>,
     loaded: Mutex<Vec<Program>>,
 }
 
@@ -134,7 +138,7 @@ impl CudaDevice {
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().during("creating a stream")?;
         let target = choose_target(&context, &images, &targets)?;
-        Ok(Self { context, stream, images, target, loaded: Mutex::default() })
+        Ok(Self { context, stream, images, target, compiled: Mutex::default(), loaded: Mutex::default() })
     }
 
     /// Says what is missing of what [`open`](Self::open) needs, without opening anything on the device.
@@ -171,6 +175,26 @@ impl CudaDevice {
     #[must_use]
     pub fn target(&self) -> Target {
         self.target
+    }
+
+    /// Compiles programs on so many threads, those of them that have not been, and keeps them: loading one of them does not
+    /// compile it any more. Nothing is loaded here. Of several failures, that of the first of the programs is told.
+    pub fn compile_ahead(&self, programs: &[Program], threads: NonZeroUsize) -> Result<(), CudaError> {
+        let mut missing: Vec<&Program> = Vec::new();
+        for program in programs {
+            if !missing.contains(&program) && self.compiled_ahead(program).is_none() {
+                missing.push(program);
+            }
+        }
+        let compiled = in_order(&missing, threads, |program| self.images.get(program, self.target))?;
+        let mut all = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(missing.into_iter().cloned().zip(compiled));
+        Ok(())
+    }
+
+    fn compiled_ahead(&self, program: &Program) -> Option<Compiled> {
+        let all = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|(of, _)| of == program).map(|(_, compiled)| compiled.clone())
     }
 
     /// The programs that were loaded on it so far, each once: what [`Prebuilt`] kernels have to have.
@@ -241,7 +265,11 @@ impl CudaDevice {
 
     /// Compiles a program for this device and loads it.
     pub(super) fn load(&self, program: &Program) -> Result<LoadedModule, CudaError> {
-        let Compiled { code, log } = self.images.get(program, self.target)?;
+        let compiled = match self.compiled_ahead(program) {
+            Some(compiled) => compiled,
+            None => self.images.get(program, self.target)?,
+        };
+        let Compiled { code, log } = compiled;
         let module = load_code(&self.context, self.target, code).during("loading a compiled kernel")?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if !loaded.contains(program) {

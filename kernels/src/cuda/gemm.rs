@@ -8,7 +8,7 @@ use super::floats::FloatsMut;
 use super::gemm_tile::{GemmTile, GemmTiles, TileKernels};
 use super::kernel::{Kernel, KernelCode, KernelShape, push_optional, start};
 use super::kernel_file::KernelKey;
-use super::nvrtc::KernelSource;
+use super::nvrtc::{KernelSource, Program};
 use super::target::Target;
 
 /// The arguments of one launch, on the device.
@@ -114,6 +114,16 @@ impl Gemm {
     #[must_use]
     pub fn tiles(&self) -> &GemmTiles {
         self.0.tiles()
+    }
+
+    /// What products of these rows, columns and depths are compiled from.
+    pub fn programs(&self, sizes: impl IntoIterator<Item = (usize, usize, usize)>) -> Result<Vec<Program>, CudaError> {
+        self.0.programs(sizes)
+    }
+
+    /// What products of any size are compiled from.
+    pub fn all_programs(&self) -> Result<Vec<Program>, CudaError> {
+        self.0.all_programs()
     }
 
     /// Compiles what is not compiled yet, for every kind of block.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::device::CudaDevice;
 use super::error::{CudaError, require, require_supported};
 use super::kernel::{Grid, Kernel, KernelShape};
-use super::nvrtc::KernelSource;
+use super::nvrtc::{KernelSource, Program};
 
 /// The sizes of a block of a matrix product. They decide how fast it is, and no bit of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,6 +229,31 @@ impl<S: KernelShape> TileKernels<S> {
     /// The blocks.
     pub(super) fn tiles(&self) -> &GemmTiles {
         &self.tiles
+    }
+
+    /// What those of the blocks that products of these sizes get are compiled from, each once.
+    pub(super) fn programs(
+        &self,
+        sizes: impl IntoIterator<Item = (usize, usize, usize)>,
+    ) -> Result<Vec<Program>, CudaError> {
+        let mut tiles = Vec::new();
+        for (rows, columns, depth) in sizes {
+            let tile = self.tiles.choose(rows, columns, depth);
+            if !tiles.contains(&tile) {
+                tiles.push(tile);
+            }
+        }
+        self.programs_of(|tile| tiles.contains(&tile))
+    }
+
+    /// What those of all blocks are compiled from.
+    pub(super) fn all_programs(&self) -> Result<Vec<Program>, CudaError> {
+        self.programs_of(|_| true)
+    }
+
+    fn programs_of(&self, is_wanted: impl Fn(GemmTile) -> bool) -> Result<Vec<Program>, CudaError> {
+        let wanted = self.kernels.iter().filter(|kernel| is_wanted(kernel.tile));
+        wanted.map(|kernel| Kernel::program(kernel.shape, self.source.clone())).collect()
     }
 
     /// Compiles those of all blocks.

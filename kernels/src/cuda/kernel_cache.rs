@@ -48,7 +48,7 @@ pub struct CacheCounts {
 }
 
 /// Something about a cache that its owner should know. Kernels are there nevertheless.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CacheNotice {
     /// An entry was not what had been written.
     Damaged {
@@ -100,10 +100,12 @@ impl KernelCache {
         self.state().counts
     }
 
-    /// What its owner should know, and has not been told.
+    /// What its owner should know, and has not been told: by path, whichever thread came first.
     #[must_use]
     pub fn take_notices(&self) -> Vec<CacheNotice> {
-        std::mem::take(&mut self.state().notices)
+        let mut notices = std::mem::take(&mut self.state().notices);
+        notices.sort();
+        notices
     }
 
     /// A program as it lies here, or else as the compiler compiles it, which is then kept.
@@ -127,8 +129,10 @@ impl KernelCache {
             && let Err(error) = self.keep(&key, &program.about(target, compiler), &compiled)
         {
             let mut state = self.state();
-            state.is_unwritable = true;
-            state.notices.push(CacheNotice::Unwritable { folder: self.folder.clone(), why: error.to_string() });
+            // Another thread may have found out meanwhile.
+            if !std::mem::replace(&mut state.is_unwritable, true) {
+                state.notices.push(CacheNotice::Unwritable { folder: self.folder.clone(), why: error.to_string() });
+            }
         }
         Ok(compiled)
     }

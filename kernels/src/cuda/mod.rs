@@ -23,6 +23,7 @@ mod gemm_tile;
 mod graph;
 mod group_rows;
 mod grouped_gemm;
+mod in_order;
 mod kernel;
 mod kernel_cache;
 mod kernel_file;

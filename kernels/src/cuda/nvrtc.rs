@@ -78,7 +78,7 @@ pub(super) fn options(program: &Program, target: Target) -> Vec<String> {
 }
 
 /// A compiled program.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Compiled {
     /// Machine code, or the text of PTX.
     pub code: Vec<u8>,

@@ -4,9 +4,11 @@
 //! version, is not there. Folders may be added to, and one may serve several models and devices.
 
 use std::fmt::Display;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use super::error::CudaError;
+use super::in_order::in_order;
 use super::kernel_file::{self, KernelKey};
 use super::nvrtc::{Compiled, Compiler, KernelSource, Program};
 use super::target::{Architecture, Target};
@@ -31,19 +33,26 @@ impl Prebuilt {
         Self { folder }
     }
 
-    /// Compiles programs for targets and adds them to the folder, which is made if it is not there; a program that is
-    /// there is compiled again.
-    pub fn build(&self, compiler: &Compiler, programs: &[Program], targets: &[Target]) -> Result<(), CudaError> {
+    /// Compiles programs for targets, on so many threads, and adds them to the folder, which is made if it is not there; a
+    /// program that is there is compiled again.
+    pub fn build(
+        &self,
+        compiler: &Compiler,
+        programs: &[Program],
+        targets: &[Target],
+        threads: NonZeroUsize,
+    ) -> Result<(), CudaError> {
         std::fs::create_dir_all(&self.folder).map_err(|error| wrong(&self.folder, &error))?;
-        for &target in targets {
-            for program in programs.iter().chain([&probe()]) {
-                let compiled = compiler.compile(program, target)?;
-                let key = KernelKey::of(program, target);
-                kernel_file::write(&self.folder, &key, &program.about(target, compiler), &compiled)
-                    .map_err(|error| wrong(&self.folder, &error))?;
-            }
-        }
-        Ok(())
+        let probe = probe();
+        let all: Vec<_> = programs.iter().chain([&probe]).collect();
+        let all: Vec<_> = targets.iter().flat_map(|&target| all.iter().map(move |&program| (program, target))).collect();
+        in_order(&all, threads, |&(program, target)| {
+            let compiled = compiler.compile(program, target)?;
+            let key = KernelKey::of(program, target);
+            kernel_file::write(&self.folder, &key, &program.about(target, compiler), &compiled)
+                .map_err(|error| wrong(&self.folder, &error))
+        })
+        .map(drop)
     }
 
     /// A program for a target, if the folder has it.

@@ -7,7 +7,7 @@ use super::error::{CudaError, require, require_size, require_supported};
 use super::floats::FloatsMut;
 use super::gemm_tile::{GemmTile, GemmTiles, TileKernels};
 use super::kernel::{KernelCode, KernelShape, push_optional, start};
-use super::nvrtc::KernelSource;
+use super::nvrtc::{KernelSource, Program};
 use super::staging::Staging;
 
 /// How the 32 numbers of a block are stored: bytes as in GGUF files, where `d` and `m` are half-precision numbers.
@@ -221,9 +221,18 @@ impl QuantisedGemm {
         tiles: GemmTiles,
         source: &KernelSource,
     ) -> Result<Self, CudaError> {
-        let kernels = TileKernels::new(tiles, source, |tile| QuantisedGemmShape { tile, format });
-        kernels.compile_all(device)?;
-        Ok(Self { kernels, format })
+        let kernel = Self::of_source(format, tiles, source);
+        kernel.kernels.compile_all(device)?;
+        Ok(kernel)
+    }
+
+    fn of_source(format: BlockFormat, tiles: GemmTiles, source: &KernelSource) -> Self {
+        Self { kernels: TileKernels::new(tiles, source, |tile| QuantisedGemmShape { tile, format }), format }
+    }
+
+    /// What [`compile`](Self::compile) compiles.
+    pub fn all_programs(format: BlockFormat, tiles: GemmTiles) -> Result<Vec<Program>, CudaError> {
+        Self::of_source(format, tiles, &Self::SOURCE).kernels.all_programs()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
@@ -141,23 +142,20 @@ fn time(programs: &[Program], target: Target) -> Outcome {
 }
 
 impl Model {
-    /// What the engine loads for it, which the emulated device tells.
+    /// What the engine loads for it, whatever the kernel of decoding.
     fn programs(&self) -> Outcome<Vec<Program>> {
         // What is in a file decides which kernels its weights need; of a folder, the configuration is enough.
         let format = if self.folder.is_file() { LoadFormat::Gguf } else { LoadFormat::Dummy };
         let checkpoint = Checkpoint::open(&self.folder, format)?;
         let plan = checkpoint.plan()?;
-        let device = device();
-        for decode in [DecodeKernel::Paged, DecodeKernel::SplitKv { tokens: self.split_tokens }] {
-            cuda::compile_kernels(&device, &plan, self.page_size, decode)?;
-        }
-        Ok(device.loaded_programs())
+        Ok(cuda::programs(&plan, self.page_size, DecodeKernel::SplitKv { tokens: self.split_tokens })?)
     }
 }
 
 fn prebuild(folder: &Path, model: &Model, targets: &[Target]) -> Outcome {
     let programs = model.programs()?;
-    Prebuilt::new(folder.to_owned()).build(&compiler(), &programs, targets)?;
+    let threads = thread::available_parallelism()?;
+    Prebuilt::new(folder.to_owned()).build(&compiler(), &programs, targets, threads)?;
     println!("{} kernels for {} targets are in {}", programs.len(), targets.len(), folder.display());
     Ok(())
 }

@@ -2,14 +2,17 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use kernel_tests::compiler;
+use kernel_tests::{compiler, options};
 use kernels::cuda::{
-    Architecture, CacheCounts, CacheNotice, Compiled, KernelCache, Program, SiluMul, SiluMulShape, Target,
+    Architecture, CacheCounts, CacheNotice, Compiled, CudaDevice, CudaOptions, KernelCache, KernelSource, Program,
+    SiluMul, SiluMulShape, Target,
 };
 
 const SM_80: Target = Target::Cubin(Architecture { major: 8, minor: 0, specific: false });
@@ -97,6 +100,53 @@ fn where_nothing_can_be_kept_kernels_are_compiled_and_that_is_said_once() {
         assert!(notice.to_string().contains(&folder.display().to_string()), "{notice}");
         assert_eq!(notices.len(), 1, "{notices:?}");
     }
+}
+
+fn device_with(cache: &Arc<KernelCache>) -> CudaDevice {
+    CudaDevice::open(&CudaOptions { kernel_cache: Some(Arc::clone(cache)), ..options() }).unwrap()
+}
+
+#[test]
+fn programs_that_are_compiled_at_once_are_not_compiled_again_when_they_are_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Arc::new(KernelCache::new(folder.path().to_owned(), LARGE));
+    let device = device_with(&cache);
+    let opened = cache.counts();
+    // One of them twice, and more threads than programs.
+    let programs = [64, 72, 64, 80].map(program);
+    for threads in [1, 2, 9] {
+        device.compile_ahead(&programs, NonZeroUsize::new(threads).unwrap()).unwrap();
+        assert_eq!(cache.counts(), counts(opened.found, opened.compiled + 3), "{threads} threads");
+    }
+    assert_eq!(device.loaded_programs(), []);
+    for width in [64, 80, 64] {
+        SiluMul::compile(&device, SiluMulShape { width }).unwrap();
+    }
+    assert_eq!(cache.counts().compiled, opened.compiled + 3);
+    assert_eq!(device.loaded_programs(), [64, 80].map(program));
+    assert_eq!(files(folder.path()).len(), opened.compiled + 3, "no unfinished file is left");
+}
+
+#[test]
+fn of_programs_that_are_compiled_at_once_the_first_that_fails_is_told_and_what_is_wrong_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("cache");
+    let cache = Arc::new(KernelCache::new(folder.clone(), LARGE));
+    let device = device_with(&cache);
+    // From now on nothing can be kept.
+    fs::remove_dir_all(&folder).unwrap();
+    fs::write(&folder, "").unwrap();
+    let broken = |name| Program { source: KernelSource { name, text: "no kernel".into() }, defines: Vec::new() };
+    // The second fails sooner: the first is a whole kernel up to its last line.
+    let long = KernelSource { name: "first.cu", text: format!("{}\nno kernel", SiluMul::SOURCE.text).into() };
+    let long = Program { source: long, ..program(64) };
+    let programs = [program(64), program(72), program(80), program(88), long, broken("second.cu"), broken("third.cu")];
+    for threads in [7, 3, 1] {
+        let error = device.compile_ahead(&programs, NonZeroUsize::new(threads).unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("first.cu does not compile:"), "{threads} threads: {error}");
+    }
+    let notices = cache.take_notices();
+    assert!(matches!(&notices[..], [CacheNotice::Unwritable { .. }]), "{notices:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::model::{CudaChoices, CudaDecoder, DecodeKernel, cuda};
 use engine::runner::{Logits, Runner, RunnerLimits};
-use kernel_tests::{compiler, compiler_folder, device, options};
+use kernel_tests::{compiler, compiler_folder, options};
 use kernels::cpu::Workers;
 use kernels::cuda::check::SiluMulProblem;
 use kernels::cuda::{CudaDevice, CudaError, CudaOptions, Prebuilt, Program, SiluMul, SiluMulShape, Target};
@@ -20,6 +20,7 @@ use kernels::cuda::{CudaDevice, CudaError, CudaOptions, Prebuilt, Program, SiluM
 const WIDTH: usize = 64;
 /// One that is not among the prebuilt kernels.
 const OTHER_WIDTH: usize = 72;
+const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 fn program() -> Program {
     SiluMul::program(SiluMulShape { width: WIDTH }, SiluMul::SOURCE).unwrap()
@@ -125,11 +126,9 @@ fn a_model_runs_on_prebuilt_kernels_alone() {
     for name in ["llama", "qwen3_moe"] {
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models").join(name);
         let folder = tempfile::tempdir().unwrap();
-        let device = device();
         let checkpoint = Checkpoint::open(&model, LoadFormat::Dummy).unwrap();
-        let plan = checkpoint.plan().unwrap();
-        cuda::compile_kernels(&device, &plan, CHOICES.page_size, CHOICES.decode).unwrap();
-        Prebuilt::new(folder.path().to_owned()).build(&compiler(), &device.loaded_programs(), &targets).unwrap();
+        let programs = cuda::programs(&checkpoint.plan().unwrap(), CHOICES.page_size, CHOICES.decode).unwrap();
+        Prebuilt::new(folder.path().to_owned()).build(&compiler(), &programs, &targets, TWO).unwrap();
         let without = CudaOptions { nvrtc_path: None, prebuilt: Some(folder.path().to_owned()), ..options() };
         assert!(outcome_with(&without, &model).contains("the model runs"), "{name}");
     }
@@ -228,7 +227,7 @@ fn prebuilt_kernels_need_no_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let targets = ["ptx", "sm_80", "sm_90"].map(|name| name.parse::<Target>().unwrap());
     let prebuilt = Prebuilt::new(folder.path().to_owned());
-    prebuilt.build(&compiler(), &[program()], &targets).unwrap();
+    prebuilt.build(&compiler(), &[program()], &targets, TWO).unwrap();
     let without = CudaOptions { nvrtc_path: None, prebuilt: Some(folder.path().to_owned()), ..options() };
     let said = outcome(&without);
     // The emulated device refuses the machine code, and takes the PTX.
@@ -259,7 +258,7 @@ fn prebuilt_kernels_for_other_devices_are_none() {
     let without = CudaOptions { nvrtc_path: None, prebuilt: Some(folder.path().join("none")), ..options() };
     assert!(outcome(&without).contains("none: there is no such folder"));
     let prebuilt = Prebuilt::new(folder.path().to_owned());
-    prebuilt.build(&compiler(), &[program()], &["sm_90".parse().unwrap()]).unwrap();
+    prebuilt.build(&compiler(), &[program()], &["sm_90".parse().unwrap()], TWO).unwrap();
     let without = CudaOptions { prebuilt: Some(folder.path().to_owned()), ..without };
     let said = outcome(&without);
     assert!(said.contains("have none of compute capability 8.0") || said.contains("opened"), "{said}");

@@ -1,5 +1,6 @@
 //! A model on a CUDA device, and its forward pass.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::state::{CudaSizes, CudaState};
 use super::weights::{
     DenseWeights, DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceMatrix, DeviceWeights, bytes, formats,
 };
-use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported, room};
+use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported, room, state};
 use crate::cancel::{Cancel, Never};
 use crate::error::Result;
 use crate::model::config::ModelConfig;
@@ -36,6 +37,8 @@ pub struct CudaDecoder {
     pub(super) kernels: Kernels,
     pub(super) weights: DeviceWeights,
     choices: CudaChoices,
+    /// Threads that compile kernels.
+    pub(super) compilers: NonZeroUsize,
     /// Shared with the states that are made for it.
     pub(super) identity: Arc<()>,
     /// The number of the table of blocks that products are computed in; 0 with the built-in ones.
@@ -54,7 +57,7 @@ pub(super) fn rows_mut(values: CudaViewMut<'_, u16>, stride: usize) -> RowsMut<'
 }
 
 impl CudaDecoder {
-    /// Compiles the kernels of a checked plan's model and reads its weights onto a device.
+    /// Compiles the kernels of a checked plan's model, as many at once as there are `workers`, and reads its weights onto a device.
     ///
     /// A model that the device cannot run with such pages is refused before its weights are read.
     pub fn load(plan: &WeightPlan<'_>, workers: &Workers, device: CudaDevice, choices: CudaChoices) -> Result<Self> {
@@ -62,7 +65,13 @@ impl CudaDecoder {
         check_supported(&config, choices.page_size)?;
         let weight_bytes = bytes(plan);
         room::require_weights(&device, weight_bytes as u64)?;
-        let kernels = Kernels::compile(&device, &config, &formats(plan))
+        let compilers = NonZeroUsize::new(workers.threads()).unwrap_or(NonZeroUsize::MIN);
+        let formats = formats(plan);
+        // With those of a state, which comes next: they take longest.
+        let mut programs = Kernels::programs(&config, &formats)?;
+        programs.extend(state::programs(&config, (choices.page_size, choices.decode))?);
+        device.compile_ahead(&programs, compilers)?;
+        let kernels = Kernels::compile(&device, &config, &formats)
             .map_err(|error| room::explain_kernels(&device, error))?;
         let weights = DeviceWeights::load(plan, workers, &device)
             .map_err(|error| room::explain_weights(&device, error, weight_bytes as u64))?;
@@ -72,6 +81,7 @@ impl CudaDecoder {
             weights,
             parameters: plan.parameters(),
             choices,
+            compilers,
             identity: Arc::default(),
             tiles_id: 0,
             router_hook: None,
@@ -115,6 +125,9 @@ impl CudaDecoder {
     /// What a runner of these sizes needs besides.
     pub fn state(&self, sizes: CudaSizes) -> Result<CudaState> {
         let identity = Arc::clone(&self.identity);
+        check_supported(&self.config, sizes.page_size)?;
+        let programs = state::programs(&self.config, (sizes.page_size, self.choices.decode))?;
+        self.device.compile_ahead(&programs, self.compilers)?;
         let state = CudaState::new(&self.device, &self.config, &self.frequencies, sizes, self.choices, identity)?;
         Ok(state.with_tiles(self.tiles_id))
     }

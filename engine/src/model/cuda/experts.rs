@@ -3,7 +3,7 @@
 use kernels::cuda::{
     CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaDevice, CudaError, CudaSlice, CudaView, Floats,
     GatedGemm, GatedGemmShape, GroupRows, GroupRowsArgs, GroupRowsShape, GroupedGemm, GroupedGemmArgs,
-    GroupedGemmShape, RouteExperts, RouteExpertsArgs, RouteExpertsShape, RowsMut,
+    GroupedGemmShape, Program, RouteExperts, RouteExpertsArgs, RouteExpertsShape, RowsMut,
 };
 
 use super::ELEMENT;
@@ -77,6 +77,22 @@ pub(super) struct ExpertKernels {
 }
 
 impl ExpertKernels {
+    /// What [`compile`](Self::compile) compiles.
+    pub(super) fn programs(config: &ModelConfig, experts: &Experts) -> Result<Vec<Program>, CudaError> {
+        let mut programs = vec![
+            RouteExperts::program(route_shape(experts), RouteExperts::SOURCE)?,
+            CombineExperts::program(combine_shape(config, experts), CombineExperts::SOURCE)?,
+        ];
+        for rows in BLOCK_ROWS {
+            programs.extend([
+                GroupRows::program(group_shape(experts, rows), GroupRows::SOURCE)?,
+                GatedGemm::program(gate_up_shape(config, experts, rows), GatedGemm::SOURCE)?,
+                GroupedGemm::program(down_shape(config, experts, rows), GroupedGemm::SOURCE)?,
+            ]);
+        }
+        Ok(programs)
+    }
+
     pub(super) fn compile(device: &CudaDevice, config: &ModelConfig, experts: &Experts) -> Result<Self, CudaError> {
         let [few, many] = BLOCK_ROWS;
         let group = |rows| GroupRows::compile(device, group_shape(experts, rows));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kernels::cuda::{
     BlockFormat, CudaDevice, CudaError, GatherRows, GatherRowsShape, Gemm, GemmTiles, HeadNorm, PrefillAttentionShape,
-    QuantisedGemm, RmsNorm, RmsNormShape, RopeKvWriteShape, SiluMul, SiluMulShape,
+    Program, QuantisedGemm, RmsNorm, RmsNormShape, RopeKvWriteShape, SiluMul, SiluMulShape,
 };
 
 use super::experts::{self, ExpertKernels};
@@ -84,6 +84,23 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
+    /// What [`compile`](Self::compile) compiles.
+    pub(super) fn programs(config: &ModelConfig, formats: &BTreeSet<BlockFormat>) -> Result<Vec<Program>, CudaError> {
+        let hidden = config.hidden_size;
+        let mut programs = vec![
+            RmsNorm::program(RmsNormShape { width: hidden }, RmsNorm::SOURCE)?,
+            GatherRows::program(GatherRowsShape { width: hidden }, GatherRows::SOURCE)?,
+            SiluMul::program(SiluMulShape { width: config.intermediate_size }, SiluMul::SOURCE)?,
+        ];
+        if let Some(experts) = experts_in_use(config) {
+            programs.extend(ExpertKernels::programs(config, experts)?);
+        }
+        for &format in formats {
+            programs.extend(QuantisedGemm::all_programs(format, GemmTiles::default())?);
+        }
+        Ok(programs)
+    }
+
     /// For matrices in bf16, and for those of blocks in `formats`.
     pub(super) fn compile(
         device: &CudaDevice,

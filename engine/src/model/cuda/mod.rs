@@ -21,7 +21,7 @@ pub use products::Product;
 pub use room::{NoRoom, Steps};
 pub use state::{CudaSizes, CudaState};
 
-use ::kernels::cuda::CudaDevice;
+use ::kernels::cuda::{Gemm, GemmTiles, Program};
 
 use super::config::ModelConfig;
 use super::plan::WeightPlan;
@@ -71,18 +71,15 @@ pub fn is_kept(element: ElementType) -> bool {
     weights::block_format(element).is_some()
 }
 
-/// Compiles every kernel of a checked plan's model and keeps none of them: what `device` has loaded then is what the model needs.
-pub fn compile_kernels(
-    device: &CudaDevice,
-    plan: &WeightPlan<'_>,
-    page_size: usize,
-    decode: DecodeKernel,
-) -> Result<()> {
+/// What the kernels of a checked plan's model are compiled from, for pages of a size: all that it may load, whatever the sizes of
+/// its products.
+pub fn programs(plan: &WeightPlan<'_>, page_size: usize, decode: DecodeKernel) -> Result<Vec<Program>> {
     let config = plan.config();
     check_supported(config, page_size)?;
-    kernels::Kernels::compile(device, config, &weights::formats(plan))?.product.compile_all(device)?;
-    state::compile(device, config, (page_size, decode))?;
-    Ok(())
+    let mut programs = kernels::Kernels::programs(config, &weights::formats(plan))?;
+    programs.extend(Gemm::new(GemmTiles::default()).all_programs()?);
+    programs.extend(state::programs(config, (page_size, decode))?);
+    Ok(programs)
 }
 
 /// The memory that a model takes on a device when prompts run `chunk` tokens at a time.

@@ -92,12 +92,14 @@ impl CudaDecoder {
 
     /// Compiles what products need that have as many rows as `rows` lists for their most.
     pub fn compile_products(&self, rows: impl Fn(usize) -> Vec<usize>) -> Result<()> {
-        for Product { columns, depth, most_rows } in self.products() {
-            for rows in rows(most_rows) {
-                self.kernels.product.prepare(&self.device, rows, columns, depth)?;
-            }
-        }
-        Ok(())
+        let sizes = |Product { columns, depth, most_rows }: Product| {
+            rows(most_rows).into_iter().map(move |rows| (rows, columns, depth))
+        };
+        let sizes: Vec<_> = self.products().into_iter().flat_map(sizes).collect();
+        let product = &self.kernels.product;
+        self.device.compile_ahead(&product.programs(sizes.iter().copied())?, self.compilers)?;
+        let prepare = |(rows, columns, depth)| product.prepare(&self.device, rows, columns, depth);
+        Ok(sizes.into_iter().try_for_each(prepare)?)
     }
 
     /// Has products computed in the blocks of a table, and in built-in ones where it has none. No bit of a result changes.

@@ -1,12 +1,12 @@
 //! What a model on a device needs besides its weights, by the sizes of its runner.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kernels::cuda::{
     AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeWorkspace, KvLayout, PrefillAttention,
-    RopeKvWrite, Staging, rope_turns,
+    Program, RopeKvWrite, Staging, rope_turns,
 };
 
 use super::experts::{self, ExpertBuffers};
@@ -14,7 +14,7 @@ use super::graphs::{DecodeGraphs, GraphUse};
 use super::inputs::{self, StepInputs};
 use super::kernels::{attention_shape, experts_in_use, qkv_width, rope_shape};
 use super::room::Room;
-use super::{CudaChoices, DecodeKernel, ELEMENT, LOGIT_ROWS, check_supported};
+use super::{CudaChoices, DecodeKernel, ELEMENT, LOGIT_ROWS};
 use crate::error::Result;
 use crate::model::attention::split_shape;
 use crate::model::config::ModelConfig;
@@ -168,6 +168,23 @@ fn upload(device: &CudaDevice, numbers: &[f32]) -> std::result::Result<CudaSlice
     Staging::new(device, PART.min(numbers.len()))?.copy(device, numbers)
 }
 
+/// What [`compile`] compiles.
+pub(super) fn programs(
+    config: &ModelConfig,
+    (page_size, decode): (usize, DecodeKernel),
+) -> std::result::Result<Vec<Program>, CudaError> {
+    let shape = attention_shape(config, page_size);
+    let mut programs = vec![RopeKvWrite::program(rope_shape(config, page_size), RopeKvWrite::SOURCE)?];
+    for window in config.windows.iter().copied().collect::<BTreeSet<_>>() {
+        let rules = AttentionRules { window, ..AttentionRules::default() };
+        programs.push(PrefillAttention::program(shape, rules, PrefillAttention::SOURCE)?);
+        if let DecodeKernel::SplitKv { tokens } = decode {
+            programs.extend(DecodeAttention::programs(split_shape(config, page_size, tokens), rules)?);
+        }
+    }
+    Ok(programs)
+}
+
 /// Compiles the kernels that know the size of a page: rotation with the write of keys and values, and attention by sliding
 /// window.
 pub(super) fn compile(
@@ -208,7 +225,6 @@ impl CudaState {
         choices: CudaChoices,
         model: Arc<()>,
     ) -> Result<Self> {
-        check_supported(config, sizes.page_size)?;
         let room = Room { config, sizes, decode: choices.decode };
         room.require(device)?;
         // What was free may have been taken by another program since.

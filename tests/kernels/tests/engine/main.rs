@@ -1,6 +1,7 @@
 //! The engine on the emulated device: small models against an independent float32 implementation.
 
 mod bits;
+mod compiling;
 mod emulation;
 mod graphs;
 mod limits;

@@ -21,11 +21,16 @@ fn json(path: &Path) -> Value {
 }
 
 const Q4_0: u32 = 2;
-const Q4_1: u32 = 3;
+pub(super) const Q4_1: u32 = 3;
 const Q8_0: u32 = 8;
 
 /// The type of the matrices of a name, if they are in blocks.
 type Kind = fn(&str) -> Option<u32>;
+
+/// A GGUF file of a model.
+pub(super) fn in_blocks(model: &str, kind: Kind) -> Vec<u8> {
+    gguf::in_blocks(&folder(model), kind)
+}
 
 fn mixed(name: &str) -> Option<u32> {
     if name == "output.weight" {
@@ -75,7 +80,7 @@ fn logits_have_the_bits_of_those_of_weights_in_bf16() {
     ];
     for (number, (model, kind, saved)) in cases.into_iter().enumerate() {
         let path = files.path().join(format!("{number}.gguf"));
-        std::fs::write(&path, gguf::in_blocks(&folder(model), kind)).expect("written");
+        std::fs::write(&path, in_blocks(model, kind)).expect("written");
         let tokens = &Reference::of(model).tokens;
         let (expanded, expected) = run(&path, WeightForm::Expanded, tokens);
         let (kept, got) = run(&path, WeightForm::Stored, tokens);

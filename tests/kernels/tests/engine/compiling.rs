@@ -1,0 +1,62 @@
+//! What a model needs is compiled before anything is loaded, several programs at once, and nothing besides.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::checkpoint::{Checkpoint, LoadFormat};
+use engine::model::{CudaChoices, CudaDecoder, CudaSizes, DecodeKernel, cuda};
+use kernel_tests::options;
+use kernels::cpu::Workers;
+use kernels::cuda::{CudaDevice, CudaOptions, GemmTiles, KernelCache, Program};
+
+use super::quantised::{Q4_1, in_blocks};
+use super::{SPLIT, folder};
+
+const PAGE_SIZE: usize = 8;
+const SIZES: CudaSizes =
+    CudaSizes { page_size: PAGE_SIZE, pages: 8, step_tokens: 20, sequences: 1, context_length: 64 };
+
+/// How many programs were compiled until weights were there, and what there is to compile besides those of products in bf16.
+fn compiled(model: &Path, decode: DecodeKernel, threads: usize) -> (usize, Vec<Program>) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let cache = Arc::new(KernelCache::new(scratch.path().to_owned(), 1 << 30));
+    let options = CudaOptions { kernel_cache: Some(Arc::clone(&cache)), ..options() };
+    let device = CudaDevice::open(&options).unwrap_or_else(|error| panic!("{error}"));
+    let opened = cache.counts().compiled;
+    let checkpoint = Checkpoint::open(model, LoadFormat::Auto).unwrap_or_else(|error| panic!("{error}"));
+    let plan = checkpoint.plan().unwrap_or_else(|error| panic!("{error}"));
+    let workers = Workers::new(NonZeroUsize::new(threads).expect("not zero")).expect("threads start");
+    let choices = CudaChoices { page_size: PAGE_SIZE, decode, graphs: true, settings_key: 0 };
+    let model = CudaDecoder::load(&plan, &workers, device, choices).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = cache.counts();
+    model.state(SIZES).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(cache.counts(), loaded, "with the kernels that know the size of pages");
+    assert_eq!(loaded.found, 0, "each once");
+    let mut programs = cuda::programs(&plan, PAGE_SIZE, decode).unwrap_or_else(|error| panic!("{error}"));
+    let all = programs.len();
+    programs.retain(|program| program.source.name != "gemm.cu");
+    assert_eq!(all - programs.len(), 4, "{:?}", GemmTiles::default());
+    (loaded.compiled - opened, programs)
+}
+
+#[test]
+fn a_model_is_compiled_from_what_is_listed_and_from_nothing_else() {
+    let files = tempfile::tempdir().expect("a folder");
+    let blocks = files.path().join("blocks.gguf");
+    std::fs::write(&blocks, in_blocks("llama", |_| Some(Q4_1))).expect("written");
+    let cases: [(PathBuf, DecodeKernel, &[&str]); 4] = [
+        (folder("qwen3_moe"), SPLIT, &["grouped_gemm.cu", "paged_decode_attention.cu"]),
+        (folder("qwen3_moe"), DecodeKernel::Paged, &["grouped_gemm.cu"]),
+        (folder("options/window_of_qwen3_layers"), SPLIT, &["WINDOW=6", "WINDOW=0"]),
+        (blocks, SPLIT, &["quantised_gemm.cu"]),
+    ];
+    for (threads, (model, decode, has)) in (1..).zip(cases) {
+        let (compiled, listed) = compiled(&model, decode, threads);
+        let names: Vec<_> = listed.iter().map(ToString::to_string).collect();
+        println!("{}: {names:#?}", model.display());
+        assert_eq!(compiled, listed.len(), "{}", model.display());
+        assert!(has.iter().all(|part| names.iter().any(|name| name.contains(part))), "{}", model.display());
+        assert!(listed.iter().enumerate().all(|(at, program)| !listed[..at].contains(program)), "each once");
+    }
+}
