@@ -29,7 +29,7 @@ use engine_config::{Settings, SettingsRecording};
 use kernels::cpu::Workers;
 use kernels::cuda::check::CheckShapes;
 use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape, KernelCache};
-use kitbag::{Captured, ConfigRole, Context, Errors, Loader, Resolved, View};
+use kitbag::{Captured, ConfigRole, Context, Errors, Loader, Origin, Resolved, View};
 
 use crate::cli::{self, Failure};
 use crate::machine::Machine;
@@ -345,7 +345,8 @@ impl ProductSettings {
     }
 
     /// The same with what decides whether, for how long and with which tables blocks are measured, but not what comes of it.
-    fn preparation(self, exec: &ExecBag, folder: Option<PathBuf>) -> Preparation {
+    fn preparation(self, context: &Context<Settings>, exec: &ExecBag, folder: Option<PathBuf>) -> Preparation {
+        let autotune = context.explain("exec.kernel.gemm_autotune");
         Preparation {
             warm_up: self.warm_up,
             chunk: self.chunk,
@@ -355,6 +356,7 @@ impl ProductSettings {
                 GemmAutotune::Kept => Autotune::Kept,
                 GemmAutotune::Auto => Autotune::Auto,
             },
+            is_asked: autotune.is_ok_and(|explained| explained.origin() != Origin::Default.to_string()),
             limit: exec.kernel().gemm_autotune_limit(),
             is_deterministic: exec.deterministic().enable_deterministic_inference(),
             folder,
@@ -451,7 +453,7 @@ pub(crate) fn build_runner(
             let model = CudaDecoder::load(&plan, &workers, device, settings.choices);
             bar.finish_and_clear();
             let folder = cache.as_ref().map(|cache| cache.folder().to_owned());
-            let preparation = ProductSettings::read(context).0.preparation(exec, folder);
+            let preparation = ProductSettings::read(context).0.preparation(context, exec, folder);
             model.and_then(|mut model| {
                 let report = tuning::prepare(&mut model, &preparation)?;
                 report.notes.iter().for_each(|note| cli::note(note));

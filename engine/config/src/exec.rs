@@ -146,8 +146,8 @@ pub struct Kernel {
     #[config(default = GemmWarmup::Fast)]
     pub gemm_warmup: GemmWarmup,
     /// Which blocks matrix products are computed in, which decides how fast they are and no bit of them. `kept` takes those that an
-    /// earlier start measured with the same model, device, compiler and sizes, and warns where it has none; `auto` measures them
-    /// then, and keeps them beside the compiled kernels. On CUDA.
+    /// earlier start measured with the same model, device, compiler and sizes, and where there are none the built-in ones, of which
+    /// it warns if it has been set; `auto` measures them then, and keeps them beside the compiled kernels. On CUDA.
     #[config(default = GemmAutotune::Kept)]
     pub gemm_autotune: GemmAutotune,
     /// How long a start may measure blocks; the next goes on with what is left.

@@ -460,11 +460,14 @@ fn products_are_prepared_for_the_rows_of_a_step() {
         let argv = ["engine"].into_iter().chain(flags.iter().copied());
         let context = Settings::loader().args(argv).facts(Facts::for_test()).load().expect("settings");
         let settings = ProductSettings::read(&context).0;
-        settings.preparation(context.view::<RunnerRole>().pin().exec(), None)
+        settings.preparation(&context, context.view::<RunnerRole>().pin().exec(), None)
     };
     let usual = of(&["--context-length=700", "--chunked-prefill-size=900"]);
     assert_eq!((usual.chunk, usual.most_rows, usual.warm_up), (900, 700, WarmUp::Fast));
     assert_eq!((usual.autotune, usual.limit, usual.is_deterministic), (Autotune::Kept, Duration::from_mins(1), false));
+    // The same for who says so, who is then told that there is nothing to use.
+    let said = of(&["--gemm-autotune=kept"]);
+    assert_eq!((said.autotune, said.is_asked, usual.is_asked), (Autotune::Kept, true, false));
     let other = of(&[
         "--chunked-prefill-size=900",
         "--gemm-warmup=off",

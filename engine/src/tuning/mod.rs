@@ -37,6 +37,8 @@ pub struct Preparation {
     pub most_rows: usize,
     /// What is wanted of blocks.
     pub autotune: Autotune,
+    /// Whether somebody has said that this is wanted, who is told where there is nothing to use then.
+    pub is_asked: bool,
     /// How long measuring may take.
     pub limit: Duration,
     /// Whether results may depend on nothing but the request.
@@ -121,9 +123,11 @@ fn choose_blocks(
     let of_all = sizes.len();
     match gate(situation(missing.len())) {
         Verdict::BuiltIn(_) | Verdict::Kept => {}
+        // Who has not asked for blocks that were kept misses none.
+        Verdict::KeptInPart if !preparation.is_asked => {}
         Verdict::KeptInPart => report.warnings.push(format!(
-            "products run in built-in blocks at {} of {of_all} sizes, for which none have been measured with this model, \
-             device and compiler (--gemm-autotune auto measures, --gemm-autotune off keeps silent)",
+            "--gemm-autotune kept: nothing has been kept for {} of {of_all} sizes of products with this model, device and \
+             compiler, which run in built-in blocks (--gemm-autotune auto measures)",
             missing.len()
         )),
         Verdict::Tune => match tune(model, preparation, &missing) {

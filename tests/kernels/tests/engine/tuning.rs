@@ -37,6 +37,7 @@ fn preparation(warm_up: WarmUp, autotune: Autotune, folder: Option<&Path>) -> Pr
         chunk: STEP,
         most_rows: STEP,
         autotune,
+        is_asked: true,
         limit: Duration::from_hours(1),
         is_deterministic: false,
         folder: folder.map(Path::to_owned),
@@ -148,7 +149,10 @@ fn what_was_measured_is_kept_found_again_and_replaced_when_it_is_damaged() {
     assert!(none.notes.is_empty() && tiles == built_in && files().is_empty());
     // Two numbers of rows, 16 and 20, of each of five products.
     let [warning] = &none.warnings[..] else { panic!("{none:?}") };
-    assert!(warning.contains("built-in blocks at 10 of 10 sizes"), "{warning}");
+    assert!(warning.contains("nothing has been kept for 10 of 10 sizes"), "{warning}");
+    // Nobody has said that there should be any.
+    let unasked = Preparation { is_asked: false, ..preparation(WarmUp::Fast, Autotune::Kept, Some(folder.path())) };
+    assert_eq!(prepared(&mut load("llama", &cache), &unasked), Report::default());
 
     let (measured, tuned) = start(Autotune::Auto, 3);
     assert!(measured.warnings.is_empty(), "{measured:?}");
@@ -170,6 +174,9 @@ fn what_was_measured_is_kept_found_again_and_replaced_when_it_is_damaged() {
     let (damaged, tiles) = start(Autotune::Kept, 3);
     assert!(damaged.warnings.len() == 2 && tiles == built_in, "{damaged:?}");
     assert!(damaged.warnings[0].contains("its hash is not that of its content"), "{damaged:?}");
+    // What is wrong with a file is said whether or not it was asked for.
+    let told = prepared(&mut load("llama", &cache), &unasked);
+    assert_eq!(told.warnings, damaged.warnings[..1]);
     let (mended, _) = start(Autotune::Auto, 3);
     assert!(mended.warnings.len() == 1 && mended.notes.len() == 2, "{mended:?}");
     let (found, _) = start(Autotune::Kept, 3);
