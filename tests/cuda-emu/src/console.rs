@@ -6,6 +6,7 @@ use std::fs;
 
 use ptx_emu::{Options, Schedule, Stats};
 
+use crate::code::{Answer, Code};
 use crate::order::Order;
 
 /// Switches that tests set, and what they are told.
@@ -41,7 +42,7 @@ pub(crate) struct Console {
     pub(crate) refuses_graphs: bool,
     /// Bytes of the device's memory, if that was set.
     pub(crate) memory: Option<u64>,
-    /// How many more allocations succeed, if not all that there is room for do.
+    /// How many more allocations, and modules that are loaded, succeed, if not all that there is room for do.
     pub(crate) allocations: Option<u64>,
     /// Copies to the device that programs have asked for.
     pub(crate) copies_in: u64,
@@ -71,6 +72,14 @@ impl Console {
             allocations: None,
             copies_in: 0,
         }
+    }
+
+    /// Counts an allocation, or the code of a module that is loaded, unless there is to be no memory for it.
+    pub(crate) fn count_allocation(&mut self) -> Answer {
+        if let Some(left) = &mut self.allocations {
+            *left = left.checked_sub(1).ok_or(Code::OUT_OF_MEMORY)?;
+        }
+        Ok(())
     }
 
     /// How kernels run from now on.

@@ -239,9 +239,7 @@ impl Context {
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        if let Some(left) = &mut console.allocations {
-            *left = left.checked_sub(1).ok_or(Code::OUT_OF_MEMORY)?;
-        }
+        console.count_allocation()?;
         if self.memory.available() < bytes as u64 {
             self.finish_all(console)?;
         }

@@ -159,7 +159,7 @@ impl Emulator {
     }
 
     /// Lets so many allocations of device memory succeed from now on and none after them, whatever room there is, or again all that
-    /// there is room for.
+    /// there is room for. The code of a kernel that is loaded counts as one.
     ///
     /// # Panics
     ///

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::memory::Need;
 use engine::model::{CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, NoRoom, Steps, cuda};
-use engine::runner::{Runner, RunnerLimits};
+use engine::runner::{Logits, Runner, RunnerLimits};
 use engine::{Error, Result};
 use kernel_tests::{Emulator, device};
 use kernels::cpu::Workers;
@@ -54,8 +54,12 @@ impl Bench {
     }
 
     fn load(&self) -> Result<CudaDecoder> {
+        self.load_onto(device())
+    }
+
+    fn load_onto(&self, device: CudaDevice) -> Result<CudaDecoder> {
         let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
-        CudaDecoder::load(&self.checkpoint.plan()?, &workers, device(), CHOICES)
+        CudaDecoder::load(&self.checkpoint.plan()?, &workers, device, CHOICES)
     }
 
     fn loaded(&self) -> CudaDecoder {
@@ -170,6 +174,40 @@ fn a_runner_is_rebuilt_where_there_is_room_for_one() {
     assert!(said.ends_with("--max-total-tokens 96 is the most that fits"), "{said}");
 }
 
+/// Kernels of products that nothing has prepared are loaded in the middle of a step, and then there may be no memory for them.
+#[test]
+fn a_step_whose_kernels_there_is_no_memory_for_is_told_and_the_next_goes_on() {
+    let bench = Bench::new();
+    let limits = RunnerLimits { page_size: 16, pool_pages: 4, chunked_prefill_size: 40, context_length: Some(64) };
+    let run = |runner: &mut Runner, tokens: &[u32]| {
+        let mut sequence = runner.start();
+        let logits = runner.extend(&mut sequence, tokens, Logits::Last);
+        assert_eq!(sequence.tokens(), if logits.is_ok() { tokens.len() } else { 0 });
+        runner.release(sequence).expect("it held its pages");
+        logits
+    };
+    // Few rows and some have kernels of their own; the logits are of one row.
+    let prompts = [&[1, 2, 3][..], &[4; 20]];
+    let mut usual = Runner::on_cuda(bench.loaded(), limits).unwrap_or_else(|error| panic!("{error}"));
+    let expected = prompts.map(|tokens| run(&mut usual, tokens).unwrap_or_else(|error| panic!("{error}")));
+    let mut runner = Runner::on_cuda(bench.loaded(), limits).unwrap_or_else(|error| panic!("{error}"));
+    for (tokens, expected) in prompts.into_iter().zip(expected) {
+        bench.emulator.limit_allocations(Some(0));
+        for _ in 0..2 {
+            let (why, said) = refusal(run(&mut runner, tokens));
+            assert_eq!(why, NoRoom::Code { free: bench.free() });
+            assert!(said.contains("--max-total-tokens") && said.contains("--gemm-warmup fast"), "{said}");
+        }
+        bench.emulator.limit_allocations(None);
+        assert!(!runner.is_lost() && runner.available_pages() == 4);
+        assert!(run(&mut runner, tokens).is_ok_and(|logits| logits == expected));
+        // What is loaded stays.
+        bench.emulator.limit_allocations(Some(0));
+        assert!(run(&mut runner, tokens).is_ok_and(|logits| logits == expected));
+        bench.emulator.limit_allocations(None);
+    }
+}
+
 /// Between asking for free memory and taking it, another program may have taken it.
 #[test]
 fn every_allocation_that_fails_is_told_in_words_and_takes_nothing() {
@@ -178,14 +216,17 @@ fn every_allocation_that_fails_is_told_in_words_and_takes_nothing() {
     let weights = (0..100).find(|&count| {
         // Not all of them: each compiles the kernels of the model again.
         let count = 11 * count;
+        let device = device();
         bench.emulator.limit_allocations(Some(count));
-        let loaded = bench.load();
+        let loaded = bench.load_onto(device);
         bench.emulator.limit_allocations(None);
         if loaded.is_ok() {
             return true;
         }
         let (why, said) = refusal(loaded);
-        assert!(matches!(why, NoRoom::Refused { what: "the weights", .. }), "{count}: {said}");
+        // Kernels are loaded first: there are three.
+        let expected = if count < 3 { "the code of kernels" } else { "the weights" };
+        assert!(matches!(why, NoRoom::Refused { what, .. } if what == expected), "{count}: {said}");
         assert!(said.contains("another program takes it"), "{said}");
         assert_eq!(bench.free(), before);
         false

@@ -135,12 +135,17 @@ impl CudaDecoder {
     /// Runs the tokens of `batch` through the model, adds their keys and values to `state`, and returns the wanted logits,
     /// `[logit_rows, vocab_size]`; nothing when it was cancelled, and then the keys and values of these tokens are not all there.
     ///
-    /// `cancel` is asked before each layer. A kernel that fails is [`Error::DeviceLost`](crate::error::Error::DeviceLost) here and from then on.
+    /// `cancel` is asked before each layer. A kernel that fails is [`Error::DeviceLost`](crate::error::Error::DeviceLost) here and from
+    /// then on. One that there is no memory to load is [`NoRoom::Code`](super::NoRoom::Code), and other steps may go on.
     ///
     /// # Panics
     /// If the state is another model's.
     pub fn forward(&self, state: &mut CudaState, batch: Batch<'_>, cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
         assert!(Arc::ptr_eq(&self.identity, &state.model), "a state is used with the model that it was made for");
+        self.run(state, batch, cancel).map_err(|error| room::explain_step(&self.device, error))
+    }
+
+    fn run(&self, state: &mut CudaState, batch: Batch<'_>, cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
         let (sizes, shape) = (state.sizes, StepShape::of(batch));
         if let Some(prepared) = state.graphs.prepared(shape) {
             return self.decode(state, batch, prepared, cancel);

@@ -9,7 +9,7 @@ use kernels::cuda::{CudaError, CudaSlice, DeviceFacts, FloatsMut, Gemm, GemmArgs
 use super::decoder::CudaDecoder;
 use super::kernels::MatrixSize;
 use super::weights::{DeviceFeedForward, DeviceMatrix, DeviceWeights};
-use super::{ELEMENT, LOGIT_ROWS};
+use super::{ELEMENT, LOGIT_ROWS, room};
 use crate::error::Result;
 use crate::model::config::ModelConfig;
 use crate::tuning::{Size, Stopwatch, TileTable};
@@ -99,7 +99,7 @@ impl CudaDecoder {
         let product = &self.kernels.product;
         self.device.compile_ahead(&product.programs(sizes.iter().copied())?, self.compilers)?;
         let prepare = |(rows, columns, depth)| product.prepare(&self.device, rows, columns, depth);
-        Ok(sizes.into_iter().try_for_each(prepare)?)
+        sizes.into_iter().try_for_each(prepare).map_err(|error| room::explain_kernels(&self.device, error))
     }
 
     /// Has products computed in the blocks of a table, and in built-in ones where it has none. No bit of a result changes.

@@ -53,6 +53,16 @@ pub enum NoRoom {
         /// Tokens that fit, in whole pages.
         fitting: usize,
     },
+    /// For the code of a kernel that a step is the first to need.
+    #[error(
+        "the device gives no memory for the code of a kernel that a step is the first to need, and has {} free: a lower \
+         --max-total-tokens leaves more, and with --gemm-warmup fast the kernels of products are loaded at start",
+        left(*free)
+    )]
+    Code {
+        /// Bytes that nobody has taken, now.
+        free: u64,
+    },
     /// For something that there seemed to be room for.
     #[error(
         "the device gives no memory for {what}, though it has {} free: it is in pieces, or another program takes it; \
@@ -167,9 +177,9 @@ impl Room<'_> {
 
     /// What a failure while all this was made is to the person who started the engine, once what was made is gone.
     pub(super) fn explain(&self, device: &CudaDevice, error: Error) -> Error {
-        const REFUSED: (&str, &str) =
-            ("a step, keys and values", "--max-total-tokens and --chunked-prefill-size make them smaller");
-        explain(device, error, REFUSED, |free| self.check(free))
+        const WAY: &str = "--max-total-tokens and --chunked-prefill-size make them smaller";
+        let refused = |free| NoRoom::Refused { what: "a step, keys and values", free, way: WAY };
+        explain(device, error, |free| self.check(free).err().unwrap_or(refused(free)))
     }
 }
 
@@ -184,25 +194,30 @@ fn check_weights(needed: u64, free: u64) -> std::result::Result<(), NoRoom> {
 
 /// What a failure while weights were loaded is, once those that were there are gone.
 pub(super) fn explain_weights(device: &CudaDevice, error: CudaError, needed: u64) -> Error {
-    const REFUSED: (&str, &str) = ("the weights", "start the engine again, or use --device cpu");
-    explain(device, error.into(), REFUSED, |free| check_weights(needed, free))
+    const WAY: &str = "start the engine again, or use --device cpu";
+    let refused = |free| NoRoom::Refused { what: "the weights", free, way: WAY };
+    explain(device, error.into(), |free| check_weights(needed, free).err().unwrap_or(refused(free)))
 }
 
 /// The same for compiled kernels.
 pub(super) fn explain_kernels(device: &CudaDevice, error: CudaError) -> Error {
-    explain(device, error.into(), ("the code of kernels", "use --device cpu or another GPU"), |_| Ok(()))
+    let (what, way) = ("the code of kernels", "use --device cpu or another GPU");
+    explain(device, error.into(), |free| NoRoom::Refused { what, free, way })
 }
 
-fn explain(
-    device: &CudaDevice,
-    error: Error,
-    (what, way): (&'static str, &'static str),
-    check: impl Fn(u64) -> std::result::Result<(), NoRoom>,
-) -> Error {
+/// What a failure of a step is: for all else that it needs, memory was taken before.
+pub(super) fn explain_step(device: &CudaDevice, error: Error) -> Error {
+    explain(device, error, |free| NoRoom::Code { free })
+}
+
+/// What an error is if the device had too little memory, by the bytes that are free.
+fn explain(device: &CudaDevice, error: Error, why: impl FnOnce(u64) -> NoRoom) -> Error {
     match &error {
         Error::Cuda(cause) if cause.is_out_of_memory() => {}
         _ => return error,
     }
-    let Ok(free) = device.free_memory() else { return error };
-    check(free).err().unwrap_or(NoRoom::Refused { what, free, way }).into()
+    match device.free_memory() {
+        Ok(free) => why(free).into(),
+        Err(_) => error,
+    }
 }

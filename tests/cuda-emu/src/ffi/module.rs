@@ -37,6 +37,7 @@ unsafe fn load(image: *const c_void) -> Answer<Handle> {
     let (context, console) = driver.current()?;
     context.check()?;
     context.streams.refuse_unseen()?;
+    console.count_allocation()?;
     let text = text.to_string_lossy();
     match context.load_module(&text) {
         Ok(module) => {

@@ -116,7 +116,7 @@ extern "C" fn cuda_emu_set_memory(bytes: u64) {
 }
 
 /// Lets so many allocations succeed from now on and none after them, whatever room there is: another program has taken it; −1 is no
-/// limit, as at first.
+/// limit, as at first. The code of a module counts as one.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_limit_allocations(count: i64) {
     driver().console.allocations = u64::try_from(count).ok();
