@@ -585,6 +585,9 @@ fn refuse_other_activations(exec: &ExecBag) -> Result<(), Failure> {
 fn no_device(error: &CudaError) -> Failure {
     let elsewhere = match error {
         CudaError::NoDriver | CudaError::OldDriver { .. } => "--cuda-driver-path names another driver library; ",
+        CudaError::Library { .. } => {
+            "--cuda-driver-path is a driver library, --nvrtc-path a folder with NVRTC and its builtins; "
+        }
         CudaError::NoCompiler { .. } | CudaError::OtherCompiler { .. } => {
             "--nvrtc-path names the folder of another, --prebuilt-kernels needs none; "
         }

@@ -23,7 +23,8 @@ pub use attention::{
 pub use config::{Experts, ModelConfig};
 pub(crate) use config_hub::hub_json;
 pub use cuda::{
-    CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, GraphUse, NoRoom, Product, Routed, RouterHook, Steps,
+    CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, GraphUse, MatrixFormat, NoRoom, Product, Routed,
+    RouterHook, Steps,
 };
 pub use decoder::{Batch, Decoder};
 pub use plan::{Progress, WeightForm, WeightPlan};

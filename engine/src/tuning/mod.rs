@@ -78,7 +78,8 @@ pub fn prepare(model: &mut CudaDecoder, preparation: &Preparation) -> Result<Rep
 fn sizes(model: &CudaDecoder, warm_up: WarmUp, rows: impl Fn(usize) -> Vec<usize>) -> Vec<Size> {
     let of_product = |product: Product| {
         let rows = warm_up::representatives(warm_up, &rows(product.most_rows), LEAST_ROWS);
-        rows.into_iter().map(move |rows| Size { columns: product.columns, depth: product.depth, rows })
+        let Product { format, columns, depth, .. } = product;
+        rows.into_iter().map(move |rows| Size { format, columns, depth, rows })
     };
     let mut sizes: Vec<_> = model.products().into_iter().flat_map(of_product).collect();
     sizes.sort_by_key(|size| (size.rows, *size));
@@ -104,12 +105,12 @@ fn choose_blocks(
         return Ok(());
     }
     let device = model.device_facts()?;
-    let products: Vec<_> = model.products().iter().map(|product| (product.columns, product.depth)).collect();
+    let of = |product: &Product| (product.format, product.columns, product.depth);
+    let products: Vec<_> = model.products().iter().map(of).collect();
     let key = TableKey::of(KeyParts {
         device: &device,
         code: &model.product_code()?,
         products: &products,
-        weights: "bf16",
         settings: preparation.settings_key,
     });
     let mut table = TileTable::default();
@@ -183,7 +184,10 @@ fn tune(model: &CudaDecoder, preparation: &Preparation, missing: &[Size]) -> std
     let free = model.free_memory()? / 2;
     let most = warm_up::rows_that_fit(most, |rows| model.measuring_bytes(rows) as u64, free);
     let fitting: Vec<_> = missing.iter().copied().filter(|size| size.rows <= most).collect();
-    let found = search(&fitting, preparation.limit, &mut model.stopwatch(most)?)?;
+    let mut stopwatch = model.stopwatch(most)?;
+    stopwatch
+        .compile(fitting.iter().flat_map(|&size| candidates(size).into_iter().map(move |tile| (size.format, tile))));
+    let found = search(&fitting, preparation.limit, &mut stopwatch)?;
     Ok(Measured { found, too_large: missing.len() - fitting.len(), seconds: start.elapsed().as_secs_f64() })
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use kernels::cuda::{GemmTile, GemmTiles};
 
+use crate::model::MatrixFormat;
+
 /// How often each block is measured.
 const REPEATS: usize = 5;
 /// Per cent by which a block has to be faster than the built-in one.
@@ -16,6 +18,8 @@ const MARGIN: u128 = 5;
 /// A product with a matrix of weights, and how many rows it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
+    /// What the matrix is kept in.
+    pub format: MatrixFormat,
     /// Columns of the output.
     pub columns: usize,
     /// Elements of a row.
@@ -151,7 +155,7 @@ mod tests {
     }
 
     const LONG: Duration = Duration::from_secs(100_000);
-    const SIZE: Size = Size { columns: 4096, depth: 64, rows: 64 };
+    const SIZE: Size = Size { format: MatrixFormat::Bf16, columns: 4096, depth: 64, rows: 64 };
 
     #[test]
     fn a_block_wins_by_a_margin_and_not_by_noise() {
@@ -248,7 +252,7 @@ mod tests {
         for (rows, columns, most_rows, most_columns) in
             [(1, 8, 16, 16), (16, 4096, 16, 128), (17, 64, 32, 64), (64, 128, 64, 128), (3000, 30_000, 128, 128)]
         {
-            let tiles = candidates(Size { columns, depth: 64, rows });
+            let tiles = candidates(Size { columns, rows, ..SIZE });
             assert!(tiles.len() > 1 || columns <= 16, "{rows} x {columns}");
             let rest = &tiles[1..];
             assert!(

@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::search::{Choice, Size};
+use crate::model::MatrixFormat;
 
-const FORMAT: &str = "gemm tiles 1";
+const FORMAT: &str = "gemm tiles 2";
 const EXTENSION: &str = "tiles";
 /// Hexadecimal digits of a key.
 const DIGITS: usize = 16;
@@ -31,12 +32,10 @@ pub struct TableKey(String);
 pub struct KeyParts<'a> {
     /// The device, its driver and the compiler.
     pub device: &'a DeviceFacts,
-    /// The number of the kernel's code; see [`kernels::cuda::Gemm::code_key`].
+    /// A number of the kernels' code; see [`kernels::cuda::Gemm::code_key`].
     pub code: &'a str,
-    /// Columns and depth of each product of the model.
-    pub products: &'a [(usize, usize)],
-    /// How weights are kept.
-    pub weights: &'a str,
+    /// What the matrices of each product of the model are kept in, its columns, and its depth.
+    pub products: &'a [(MatrixFormat, usize, usize)],
     /// The fingerprint of the settings that decided which sizes were measured.
     pub settings: u128,
 }
@@ -45,7 +44,7 @@ impl TableKey {
     /// The key of these.
     #[must_use]
     pub fn of(parts: KeyParts<'_>) -> Self {
-        let KeyParts { device, code, products, weights, settings } = parts;
+        let KeyParts { device, code, products, settings } = parts;
         let DeviceFacts { name, compute_capability, driver, compiler } = device;
         let mut digest = Sha256::new();
         let mut add = |field: &str| {
@@ -60,7 +59,6 @@ impl TableKey {
         add(&format!("{compiler:?}"));
         add(code);
         add(&format!("{products:?}"));
-        add(weights);
         add(&format!("{settings:032x}"));
         // Another list of candidates is another choice.
         add(&format!("{:?}", GemmTile::CANDIDATES));
@@ -100,6 +98,7 @@ struct Document {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    weights: String,
     columns: usize,
     depth: usize,
     rows: usize,
@@ -111,9 +110,10 @@ struct Entry {
 
 impl Entry {
     fn of(choice: &Choice) -> Self {
-        let Choice { size: Size { columns, depth, rows }, tile, built_in, best } = *choice;
+        let Choice { size: Size { format, columns, depth, rows }, tile, built_in, best } = *choice;
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
+            weights: format.to_string(),
             columns,
             depth,
             rows,
@@ -127,8 +127,10 @@ impl Entry {
         let [rows, columns, depth, stages, warps_down, warps_across] = self.tile;
         let tile = GemmTile { rows, columns, depth, stages, warps_down, warps_across };
         tile.check().map_err(|error| error.to_string())?;
+        let format = MatrixFormat::named(&self.weights);
+        let format = format.ok_or_else(|| format!("there are no weights in {}", self.weights))?;
         Ok(Choice {
-            size: Size { columns: self.columns, depth: self.depth, rows: self.rows },
+            size: Size { format, columns: self.columns, depth: self.depth, rows: self.rows },
             tile,
             built_in: Duration::from_nanos(self.built_in_nanoseconds),
             best: Duration::from_nanos(self.nanoseconds),
@@ -144,7 +146,7 @@ impl TileTable {
         Self { choices: by_size.into_values().collect() }
     }
 
-    /// The choices, in order of columns, depth and rows.
+    /// The choices, in the order of their sizes.
     #[must_use]
     pub fn choices(&self) -> &[Choice] {
         &self.choices
@@ -156,22 +158,23 @@ impl TileTable {
         self.choices.binary_search_by_key(&size, |choice| choice.size).is_ok()
     }
 
-    /// The same for products.
+    /// The same for products with matrices of a format.
     #[must_use]
-    pub fn tiles(&self) -> Vec<TunedTile> {
+    pub fn tiles(&self, format: MatrixFormat) -> Vec<TunedTile> {
         let tuned = |Choice { size, tile, .. }: &Choice| TunedTile {
             columns: size.columns,
             depth: size.depth,
             rows: size.rows,
             tile: *tile,
         };
-        self.choices.iter().map(tuned).collect()
+        self.choices.iter().filter(|choice| choice.size.format == format).map(tuned).collect()
     }
 
     /// A number that is another one where a block is. What is captured carries it.
     #[must_use]
     pub fn id(&self) -> u64 {
-        let digest = Sha256::digest(format!("{:?}", self.tiles()));
+        let blocks: Vec<_> = self.choices.iter().map(|choice| (choice.size, choice.tile)).collect();
+        let digest = Sha256::digest(format!("{blocks:?}"));
         let (first, _) = digest.split_at(8);
         first.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
@@ -237,6 +240,8 @@ impl TileTable {
 
 #[cfg(test)]
 mod tests {
+    use kernels::cuda::BlockFormat;
+
     use super::*;
 
     fn device() -> DeviceFacts {
@@ -248,10 +253,12 @@ mod tests {
         }
     }
 
-    const PRODUCTS: [(usize, usize); 2] = [(96, 64), (64, 96)];
+    const BF16: MatrixFormat = MatrixFormat::Bf16;
+    const Q8_0: MatrixFormat = MatrixFormat::Blocks(BlockFormat::Q8_0);
+    const PRODUCTS: [(MatrixFormat, usize, usize); 2] = [(BF16, 96, 64), (BF16, 64, 96)];
 
     fn key_of(device: &DeviceFacts, change: impl FnOnce(&mut KeyParts<'_>)) -> TableKey {
-        let mut parts = KeyParts { device, code: "code", products: &PRODUCTS, weights: "bf16", settings: 7 };
+        let mut parts = KeyParts { device, code: "code", products: &PRODUCTS, settings: 7 };
         change(&mut parts);
         TableKey::of(parts)
     }
@@ -261,12 +268,20 @@ mod tests {
     }
 
     fn choice(columns: usize, rows: usize, tile: GemmTile) -> Choice {
-        let size = Size { columns, depth: 64, rows };
+        let size = Size { format: BF16, columns, depth: 64, rows };
         Choice { size, tile, built_in: Duration::from_nanos(20), best: Duration::from_nanos(10) }
     }
 
+    /// Of a size that is there in bf16, too.
+    fn in_blocks() -> Choice {
+        let bf16 = choice(96, 16, GemmTile::NARROW);
+        Choice { size: Size { format: Q8_0, ..bf16.size }, ..bf16 }
+    }
+
     fn table() -> TileTable {
-        TileTable::new([choice(96, 16, GemmTile::SOME), choice(8, 16, GemmTile::FEW), choice(96, 1, GemmTile::MANY)])
+        let [some, few, many] = [(96, 16, GemmTile::SOME), (8, 16, GemmTile::FEW), (96, 1, GemmTile::MANY)]
+            .map(|(columns, rows, tile)| choice(columns, rows, tile));
+        TileTable::new([some, in_blocks(), few, many])
     }
 
     #[test]
@@ -287,9 +302,9 @@ mod tests {
             of_device(|device| device.compiler = Some("13.0.89".to_owned())),
             of_device(|device| device.compiler = None),
             key_of(&device(), |parts| parts.code = "other"),
-            key_of(&device(), |parts| parts.products = &[(96, 64)]),
-            key_of(&device(), |parts| parts.products = &[(96, 64), (64, 104)]),
-            key_of(&device(), |parts| parts.weights = "Q8_0"),
+            key_of(&device(), |parts| parts.products = &[(BF16, 96, 64)]),
+            key_of(&device(), |parts| parts.products = &[(BF16, 96, 64), (BF16, 64, 104)]),
+            key_of(&device(), |parts| parts.products = &[(BF16, 96, 64), (Q8_0, 64, 96)]),
             key_of(&device(), |parts| parts.settings = 8),
         ];
         for (index, other) in others.iter().enumerate() {
@@ -347,15 +362,31 @@ mod tests {
         assert_eq!(slower.id(), id);
         let choices = table().choices;
         let other = Choice { tile: GemmTile::NARROW, ..choices[0] };
-        assert_ne!(TileTable::new([other, choices[1], choices[2]]).id(), id);
-        assert_ne!(TileTable::new([choices[1], choices[2]]).id(), id);
+        let of = |first: &[Choice]| TileTable::new(first.iter().chain(&choices[1..]).copied()).id();
+        assert_eq!(of(&choices[..1]), id);
+        assert_ne!(of(&[other]), id);
+        assert_ne!(of(&[]), id);
+    }
+
+    #[test]
+    fn products_get_the_blocks_that_were_measured_with_their_format() {
+        let rows = |format| table().tiles(format).iter().map(|tuned| tuned.rows).collect::<Vec<_>>();
+        assert_eq!((rows(BF16), rows(Q8_0)), (vec![16, 1, 16], vec![16]));
+        assert_eq!(table().tiles(Q8_0)[0].tile, GemmTile::NARROW);
+        assert!(rows(MatrixFormat::Blocks(BlockFormat::Q4_0)).is_empty());
+    }
+
+    #[test]
+    fn weights_that_are_unknown_are_refused() {
+        let entry = Entry { weights: "Q5_0".to_owned(), ..Entry::of(&in_blocks()) };
+        assert_eq!(entry.choice(), Err("there are no weights in Q5_0".to_owned()));
     }
 
     #[test]
     fn the_later_of_two_choices_counts() {
         let newer = choice(96, 16, GemmTile::NARROW);
         let both = TileTable::new(table().choices().iter().copied().chain([newer]));
-        assert_eq!(both.choices().len(), 3);
+        assert_eq!(both.choices().len(), 4);
         assert!(both.choices().contains(&newer) && both.has(newer.size));
         assert!(!both.has(Size { rows: 17, ..newer.size }));
     }

@@ -1,10 +1,8 @@
 //! What a block of a matrix product computes, and in what steps.
 
-use std::sync::OnceLock;
-
 use super::device::CudaDevice;
 use super::error::{CudaError, require, require_supported};
-use super::kernel::{Grid, Kernel, KernelShape};
+use super::kernel::{Grid, Kernel, KernelShape, LazyKernel};
 use super::nvrtc::{KernelSource, Program};
 
 /// The sizes of a block of a matrix product. They decide how fast it is, and no bit of its result.
@@ -207,23 +205,15 @@ impl GemmTiles {
 #[derive(Debug)]
 pub(super) struct TileKernels<S> {
     tiles: GemmTiles,
-    source: KernelSource,
-    kernels: Vec<TileKernel<S>>,
-}
-
-#[derive(Debug)]
-struct TileKernel<S> {
-    tile: GemmTile,
-    shape: S,
-    kernel: OnceLock<Kernel<S>>,
+    kernels: Vec<(GemmTile, LazyKernel<S>)>,
 }
 
 impl<S: KernelShape> TileKernels<S> {
     /// The kernels that `shape` makes of each block.
     pub(super) fn new(tiles: GemmTiles, source: &KernelSource, shape: impl Fn(GemmTile) -> S) -> Self {
-        let kernel = |tile| TileKernel { tile, shape: shape(tile), kernel: OnceLock::new() };
+        let kernel = |tile| (tile, LazyKernel::of_source(shape(tile), source.clone()));
         let kernels = tiles.kinds().into_iter().map(kernel).collect();
-        Self { tiles, source: source.clone(), kernels }
+        Self { tiles, kernels }
     }
 
     /// The blocks.
@@ -236,29 +226,25 @@ impl<S: KernelShape> TileKernels<S> {
         &self,
         sizes: impl IntoIterator<Item = (usize, usize, usize)>,
     ) -> Result<Vec<Program>, CudaError> {
-        let mut tiles = Vec::new();
+        let mut wanted = Vec::new();
         for (rows, columns, depth) in sizes {
             let tile = self.tiles.choose(rows, columns, depth);
-            if !tiles.contains(&tile) {
-                tiles.push(tile);
+            if !wanted.contains(&tile) {
+                wanted.push(tile);
             }
         }
-        self.programs_of(|tile| tiles.contains(&tile))
+        let wanted = self.kernels.iter().filter(|(tile, _)| wanted.contains(tile));
+        wanted.map(|(_, kernel)| kernel.program()).collect()
     }
 
     /// What those of all blocks are compiled from.
     pub(super) fn all_programs(&self) -> Result<Vec<Program>, CudaError> {
-        self.programs_of(|_| true)
-    }
-
-    fn programs_of(&self, is_wanted: impl Fn(GemmTile) -> bool) -> Result<Vec<Program>, CudaError> {
-        let wanted = self.kernels.iter().filter(|kernel| is_wanted(kernel.tile));
-        wanted.map(|kernel| Kernel::program(kernel.shape, self.source.clone())).collect()
+        self.kernels.iter().map(|(_, kernel)| kernel.program()).collect()
     }
 
     /// Compiles those of all blocks.
     pub(super) fn compile_all(&self, device: &CudaDevice) -> Result<(), CudaError> {
-        self.kernels.iter().try_for_each(|kernel| self.compiled(device, kernel).map(drop))
+        self.kernels.iter().try_for_each(|(_, kernel)| kernel.get(device).map(drop))
     }
 
     /// The block of a product, and the kernel for it, which is compiled now if it has not been.
@@ -267,18 +253,10 @@ impl<S: KernelShape> TileKernels<S> {
         device: &CudaDevice,
         (rows, columns, depth): (usize, usize, usize),
     ) -> Result<(GemmTile, &Kernel<S>), CudaError> {
-        let tile = self.tiles.choose(rows, columns, depth);
-        let kernel = self.kernels.iter().find(|kernel| kernel.tile == tile).expect("every block of the table is there");
-        Ok((tile, self.compiled(device, kernel)?))
-    }
-
-    fn compiled<'a>(&self, device: &CudaDevice, kernel: &'a TileKernel<S>) -> Result<&'a Kernel<S>, CudaError> {
-        if let Some(compiled) = kernel.kernel.get() {
-            return Ok(compiled);
-        }
-        let compiled = Kernel::compile_source(device, kernel.shape, self.source.clone())?;
-        // Of two threads that have compiled it, one keeps the other's.
-        Ok(kernel.kernel.get_or_init(|| compiled))
+        let wanted = self.tiles.choose(rows, columns, depth);
+        let (tile, kernel) =
+            self.kernels.iter().find(|(tile, _)| *tile == wanted).expect("every block of the table is there");
+        Ok((*tile, kernel.get(device)?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use cudarc::driver::{CudaFunction, CudaView, LaunchArgs, LaunchConfig, PushKernelArg};
 
@@ -68,6 +69,42 @@ impl<S: KernelShape> Kernel<S> {
     /// The function of this place in [`KernelCode::FUNCTIONS`].
     pub(super) fn function(&self, place: usize) -> &CudaFunction {
         &self.functions[place]
+    }
+}
+
+/// A kernel that is compiled and loaded when it is first wanted. It belongs to the device that it was first wanted on.
+#[derive(Debug)]
+pub struct LazyKernel<S> {
+    shape: S,
+    source: KernelSource,
+    kernel: OnceLock<Kernel<S>>,
+}
+
+impl<S: KernelShape> LazyKernel<S> {
+    /// The kernel for a shape; nothing is compiled yet.
+    #[must_use]
+    pub fn new(shape: S) -> Self {
+        Self::of_source(shape, S::SOURCE)
+    }
+
+    /// Another text of the kernel.
+    pub(super) fn of_source(shape: S, source: KernelSource) -> Self {
+        Self { shape, source, kernel: OnceLock::new() }
+    }
+
+    /// What it is compiled from.
+    pub fn program(&self) -> Result<Program, CudaError> {
+        Kernel::program(self.shape, self.source.clone())
+    }
+
+    /// The kernel, which is compiled and loaded now if it has not been.
+    pub fn get(&self, device: &CudaDevice) -> Result<&Kernel<S>, CudaError> {
+        if let Some(kernel) = self.kernel.get() {
+            return Ok(kernel);
+        }
+        let kernel = Kernel::compile_source(device, self.shape, self.source.clone())?;
+        // Of two threads that have compiled it, one keeps the other's.
+        Ok(self.kernel.get_or_init(|| kernel))
     }
 }
 

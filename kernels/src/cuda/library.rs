@@ -4,6 +4,7 @@
 //! to its own name from then on. So what the caller names by path is opened here first, and whether the bare name
 //! resolves is asked before cudarc is called for anything else.
 
+use std::error::Error;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,9 @@ pub(super) fn open(path: &Path) -> Result<Library, CudaError> {
     // Relative names without a slash would be searched for; a path must mean that file.
     let path = std::path::absolute(path).map_err(|error| failed(error.to_string()))?;
     // SAFETY: the caller names a CUDA library; its initialisers are those that any CUDA program runs.
-    unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| failed(error.to_string()))
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
+    // The words of the system's loader are below those of the error.
+    library.map_err(|error| failed(error.source().unwrap_or(&error).to_string()))
 }
 
 /// Opens a CUDA library that the library path has.
@@ -69,5 +72,15 @@ mod tests {
     fn a_missing_file_is_named() {
         let error = load_driver(Some(Path::new("/no/such/libcuda.so"))).unwrap_err();
         assert!(error.to_string().contains("/no/such/libcuda.so"), "{error}");
+    }
+
+    #[test]
+    fn what_the_loader_says_of_a_file_that_is_no_library_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libcuda.so");
+        std::fs::write(&path, "not a library at all, and long enough to be looked into by whoever wants to").unwrap();
+        let said = load_driver(Some(&path)).unwrap_err().to_string();
+        assert!(said.starts_with(&format!("{} does not load: ", path.display())), "{said}");
+        assert!(said.contains("invalid ELF header"), "{said}");
     }
 }

@@ -70,7 +70,7 @@ pub use gemm_tile::{GemmTile, GemmTiles, TileRule, TunedTile};
 pub use graph::CudaGraph;
 pub use group_rows::{GroupRows, GroupRowsArgs, GroupRowsShape};
 pub use grouped_gemm::{GatedGemm, GatedGemmShape, GroupedGemm, GroupedGemmArgs, GroupedGemmShape, RowGroups};
-pub use kernel::{Kernel, KernelCode, KernelShape, SizelessKernel};
+pub use kernel::{Kernel, KernelCode, KernelShape, LazyKernel, SizelessKernel};
 pub use kernel_cache::{CacheCounts, CacheNotice, KernelCache};
 pub use kv_pool::{KvLayout, KvShape};
 pub use merge_splits::{MergeSplits, MergeSplitsShape};

@@ -45,7 +45,8 @@ impl Prebuilt {
         std::fs::create_dir_all(&self.folder).map_err(|error| wrong(&self.folder, &error))?;
         let probe = probe();
         let all: Vec<_> = programs.iter().chain([&probe]).collect();
-        let all: Vec<_> = targets.iter().flat_map(|&target| all.iter().map(move |&program| (program, target))).collect();
+        let all: Vec<_> =
+            targets.iter().flat_map(|&target| all.iter().map(move |&program| (program, target))).collect();
         in_order(&all, threads, |&(program, target)| {
             let compiled = compiler.compile(program, target)?;
             let key = KernelKey::of(program, target);

@@ -6,9 +6,11 @@ use super::device::CudaDevice;
 use super::error::{CudaError, require, require_size, require_supported};
 use super::floats::FloatsMut;
 use super::gemm_tile::{GemmTile, GemmTiles, TileKernels};
-use super::kernel::{KernelCode, KernelShape, push_optional, start};
+use super::kernel::{Kernel, KernelCode, KernelShape, push_optional, start};
+use super::kernel_file::KernelKey;
 use super::nvrtc::{KernelSource, Program};
 use super::staging::Staging;
+use super::target::Target;
 
 /// How the 32 numbers of a block are stored: bytes as in GGUF files, where `d` and `m` are half-precision numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -197,8 +199,8 @@ impl KernelShape for QuantisedGemmShape {
     }
 }
 
-/// The kernel for one format of weights, compiled for the blocks of a table and loaded on a device. It takes matrices of
-/// any size.
+/// The kernel for one format of weights and the blocks of a table. It takes matrices of any size, and is compiled as
+/// [`Gemm`](super::Gemm) is.
 #[derive(Debug)]
 pub struct QuantisedGemm {
     kernels: TileKernels<QuantisedGemmShape>,
@@ -208,6 +210,12 @@ pub struct QuantisedGemm {
 impl QuantisedGemm {
     /// The kernel's source.
     pub const SOURCE: KernelSource = QuantisedGemmShape::SOURCE;
+
+    /// The kernel for the blocks of `tiles`; nothing is compiled yet.
+    #[must_use]
+    pub fn new(format: BlockFormat, tiles: GemmTiles) -> Self {
+        Self::of_source(format, tiles, &Self::SOURCE)
+    }
 
     /// Compiles the kernel for every kind of block in `tiles`.
     pub fn compile(device: &CudaDevice, format: BlockFormat, tiles: GemmTiles) -> Result<Self, CudaError> {
@@ -230,9 +238,31 @@ impl QuantisedGemm {
         Self { kernels: TileKernels::new(tiles, source, |tile| QuantisedGemmShape { tile, format }), format }
     }
 
-    /// What [`compile`](Self::compile) compiles.
-    pub fn all_programs(format: BlockFormat, tiles: GemmTiles) -> Result<Vec<Program>, CudaError> {
-        Self::of_source(format, tiles, &Self::SOURCE).kernels.all_programs()
+    /// As [`Gemm::code_key`](super::Gemm::code_key).
+    pub fn code_key(format: BlockFormat, target: Target) -> Result<String, CudaError> {
+        let program = Kernel::program(QuantisedGemmShape { tile: GemmTile::SOME, format }, Self::SOURCE)?;
+        Ok(KernelKey::of(&program, target).text().to_owned())
+    }
+
+    /// The blocks of products.
+    #[must_use]
+    pub fn tiles(&self) -> &GemmTiles {
+        self.kernels.tiles()
+    }
+
+    /// What products of these rows, columns and depths are compiled from.
+    pub fn programs(&self, sizes: impl IntoIterator<Item = (usize, usize, usize)>) -> Result<Vec<Program>, CudaError> {
+        self.kernels.programs(sizes)
+    }
+
+    /// What products of any size are compiled from.
+    pub fn all_programs(&self) -> Result<Vec<Program>, CudaError> {
+        self.kernels.all_programs()
+    }
+
+    /// Compiles the block that products of this size get, if it is not compiled yet.
+    pub fn prepare(&self, device: &CudaDevice, rows: usize, columns: usize, depth: usize) -> Result<(), CudaError> {
+        self.kernels.choose(device, (rows, columns, depth)).map(drop)
     }
 }
 

@@ -14,8 +14,8 @@ pub const DENSE_TILES: [GemmTile; 5] = [
     GemmTile { rows: 64, columns: 16, depth: 32, stages: 2, warps_down: 4, warps_across: 1 },
 ];
 
-/// These, and all that a product with weights in bf16 may be given where it is measured.
-pub fn tiles_of_weights_in_bf16() -> impl Iterator<Item = GemmTile> {
+/// These, and all that a product may be given where it is measured.
+pub fn measured_tiles() -> impl Iterator<Item = GemmTile> {
     let others = GemmTile::CANDIDATES.into_iter().filter(|tile| !DENSE_TILES.contains(tile));
     DENSE_TILES.into_iter().chain(others)
 }

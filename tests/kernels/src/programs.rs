@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::product_cases::{DENSE_TILES, FORMATS, tiles_of_weights_in_bf16};
+use crate::product_cases::{FORMATS, measured_tiles};
 use kernels::cuda::{
     Argmax, AttentionRules, CombineExperts, CombineExpertsShape, CopyPages, DecodeAttention, DecodeAttentionShape,
     GatedDelta, GatedDeltaShape, GatedGemmShape, GatherRows, GatherRowsShape, Gemm, GemmShape, GroupRows,
@@ -70,10 +70,11 @@ pub fn programs() -> Vec<Program> {
         Kernel::program(GatedGemmShape(shape), GroupedGemm::SOURCE).unwrap()
     });
     let quantised = FORMATS.into_iter().flat_map(|format| {
-        DENSE_TILES.map(|tile| Kernel::program(QuantisedGemmShape { tile, format }, QuantisedGemm::SOURCE).unwrap())
+        measured_tiles()
+            .map(move |tile| Kernel::program(QuantisedGemmShape { tile, format }, QuantisedGemm::SOURCE).unwrap())
     });
     let products = products.into_iter().chain(gated).chain(quantised);
-    let dense = tiles_of_weights_in_bf16().map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
+    let dense = measured_tiles().map(|tile| Kernel::program(GemmShape { tile }, Gemm::SOURCE).unwrap());
     let attention = attention.into_iter().chain(prefill).chain(mla).chain(merges);
     attention.chain(products).chain(dense).chain(operations()).collect()
 }

@@ -5,11 +5,14 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::memory::Need;
 use engine::model::{CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, NoRoom, Steps, cuda};
 use engine::runner::{Logits, Runner, RunnerLimits};
+use engine::sizing::warm_up::WarmUp;
+use engine::tuning::{self, Autotune, Preparation};
 use engine::{Error, Result};
 use kernel_tests::{Emulator, device};
 use kernels::cpu::Workers;
@@ -31,9 +34,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::of("llama")
+    }
+
+    fn of(model: &str) -> Self {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/llama");
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models").join(model);
         let checkpoint = Checkpoint::open(&model, LoadFormat::Auto).expect("a model");
         Self { emulator: Emulator::open(), device: device(), checkpoint, _guard: guard }
     }
@@ -205,6 +212,37 @@ fn a_step_whose_kernels_there_is_no_memory_for_is_told_and_the_next_goes_on() {
         bench.emulator.limit_allocations(Some(0));
         assert!(run(&mut runner, tokens).is_ok_and(|logits| logits == expected));
         bench.emulator.limit_allocations(None);
+    }
+}
+
+/// What has been prepared is loaded: no step takes memory for it.
+#[test]
+fn a_step_whose_kernels_have_been_prepared_takes_no_memory() {
+    let preparation = Preparation {
+        warm_up: WarmUp::Fast,
+        chunk: 80,
+        most_rows: 80,
+        autotune: Autotune::Off,
+        is_asked: true,
+        limit: Duration::ZERO,
+        is_deterministic: false,
+        folder: None,
+        settings_key: 0,
+    };
+    let limits = RunnerLimits { page_size: 16, pool_pages: 8, chunked_prefill_size: 80, context_length: Some(128) };
+    for model in ["llama", "qwen3_moe"] {
+        let bench = Bench::of(model);
+        let mut model = bench.loaded();
+        tuning::prepare(&mut model, &preparation).unwrap_or_else(|error| panic!("{error}"));
+        let mut runner = Runner::on_cuda(model, limits).unwrap_or_else(|error| panic!("{error}"));
+        bench.emulator.limit_allocations(Some(0));
+        let mut sequence = runner.start();
+        // Of the experts of the second, blocks of few rows and of many.
+        for tokens in [&[1; 3][..], &[2; 20], &[3; 80], &[4]] {
+            runner.extend(&mut sequence, tokens, Logits::All).unwrap_or_else(|error| panic!("{error}"));
+        }
+        bench.emulator.limit_allocations(None);
+        runner.release(sequence).expect("it held its pages");
     }
 }
 

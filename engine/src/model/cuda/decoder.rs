@@ -7,18 +7,16 @@ use std::sync::Arc;
 use kernels::cpu::Workers;
 use kernels::cuda::{
     CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, FloatsMut, GatherRowsArgs,
-    GemmArgs, HeadNormWeights, PrefillAttentionArgs, QuantisedGemmArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows,
-    RowsMut, SiluMulArgs,
+    HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut, SiluMulArgs,
 };
 
 use super::experts::{ExpertWeights, RouterHook};
 use super::graphs::Launch;
 use super::inputs::StepShape;
-use super::kernels::{Kernels, MatrixSize, qkv_width};
+use super::kernels::{Kernels, qkv_width};
+use super::product_kernels::MatrixRef;
 use super::state::{CudaSizes, CudaState};
-use super::weights::{
-    DenseWeights, DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceMatrix, DeviceWeights, bytes, formats,
-};
+use super::weights::{DenseWeights, DeviceFeedForward, DeviceLayer, DeviceLinear, DeviceWeights, bytes, formats};
 use super::{CudaChoices, DecodeKernel, LOGIT_ROWS, check_supported, room, state};
 use crate::cancel::{Cancel, Never};
 use crate::error::Result;
@@ -68,11 +66,11 @@ impl CudaDecoder {
         let compilers = NonZeroUsize::new(workers.threads()).unwrap_or(NonZeroUsize::MIN);
         let formats = formats(plan);
         // With those of a state, which comes next: they take longest.
-        let mut programs = Kernels::programs(&config, &formats)?;
+        let mut programs = Kernels::programs(&config)?;
         programs.extend(state::programs(&config, (choices.page_size, choices.decode))?);
         device.compile_ahead(&programs, compilers)?;
-        let kernels = Kernels::compile(&device, &config, &formats)
-            .map_err(|error| room::explain_kernels(&device, error))?;
+        let kernels =
+            Kernels::compile(&device, &config, &formats).map_err(|error| room::explain_kernels(&device, error))?;
         let weights = DeviceWeights::load(plan, workers, &device)
             .map_err(|error| room::explain_weights(&device, error, weight_bytes as u64))?;
         Ok(Self {
@@ -307,9 +305,9 @@ impl CudaDecoder {
         else {
             unreachable!("a layer has experts where its model does");
         };
-        let router = (&weights.router, (experts.count, width));
+        let router = (MatrixRef::Bf16(&weights.router), (experts.count, width));
         let output = FloatsMut::F32(buffers.logits.slice_mut(..tokens * experts.count));
-        self.product_of_bf16(tokens, router, None, &step.normed, output)?;
+        self.kernels.products.launch(&self.device, tokens, router, None, &step.normed, output)?;
         kernels.route(&self.device, inputs.positions(), buffers)?;
         if let Some(hook) = &self.router_hook {
             kernels.show(&self.device, index, &inputs.positions(), buffers, hook)?;
@@ -418,53 +416,9 @@ impl CudaDecoder {
         output: &mut CudaSlice<u16>,
     ) -> Launched {
         let output = FloatsMut::Bf16(output.slice_mut(..rows * linear.size.0));
-        self.product(rows, (&linear.weight, linear.size), linear.bias.as_ref(), input, output)
-    }
-
-    /// The same, for a result in either format. What a matrix is kept as changes no bit of it.
-    fn product(
-        &self,
-        rows: usize,
-        (weight, size): (&DeviceMatrix, MatrixSize),
-        bias: Option<&CudaSlice<f32>>,
-        input: &CudaSlice<u16>,
-        output: FloatsMut<'_>,
-    ) -> Launched {
-        match weight {
-            DeviceMatrix::Bf16(weight) => self.product_of_bf16(rows, (weight, size), bias, input, output),
-            DeviceMatrix::Quantised(weights) => self.device.quantised_gemm(
-                &self.kernels.quantised[&weights.format()],
-                QuantisedGemmArgs {
-                    input: input.slice(..rows * weights.depth()),
-                    weights,
-                    bias: bias.map(CudaSlice::as_view),
-                    rows,
-                    output,
-                },
-            ),
-        }
-    }
-
-    fn product_of_bf16(
-        &self,
-        rows: usize,
-        (weight, (columns, depth)): (&CudaSlice<u16>, MatrixSize),
-        bias: Option<&CudaSlice<f32>>,
-        input: &CudaSlice<u16>,
-        output: FloatsMut<'_>,
-    ) -> Launched {
-        self.device.gemm(
-            &self.kernels.product,
-            GemmArgs {
-                input: input.slice(..rows * depth),
-                weights: weight.as_view(),
-                bias: bias.map(CudaSlice::as_view),
-                rows,
-                columns,
-                depth,
-                output,
-            },
-        )
+        let matrix = (linear.weight.as_ref(), linear.size);
+        let bias = linear.bias.as_ref().map(CudaSlice::as_view);
+        self.kernels.products.launch(&self.device, rows, matrix, bias, input, output)
     }
 
     /// Launches the logits of those of the step's tokens that are `wanted` among the ones which the inputs name.
@@ -482,11 +436,8 @@ impl CudaDecoder {
             },
         )?;
         let output = FloatsMut::F32(step.logits.slice_mut(..count * columns));
-        let size = (columns, width);
-        match &self.weights.head {
-            Some(head) => self.product(count, (head, size), None, &step.wanted, output),
-            None => self.product_of_bf16(count, (&self.weights.embedding, size), None, &step.wanted, output),
-        }
+        let head = (self.weights.head(), (columns, width));
+        self.kernels.products.launch(&self.device, count, head, None, &step.wanted, output)
     }
 
     /// Waits for the logits of `count` tokens and adds them to `logits`.

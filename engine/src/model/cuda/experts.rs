@@ -1,9 +1,11 @@
 //! The feed-forward block of a layer with experts: choose, sort the rows by expert, a gated product, another product, sum.
 
+use std::collections::BTreeSet;
+
 use kernels::cuda::{
     CombineExperts, CombineExpertsArgs, CombineExpertsShape, CudaDevice, CudaError, CudaSlice, CudaView, Floats,
-    GatedGemm, GatedGemmShape, GroupRows, GroupRowsArgs, GroupRowsShape, GroupedGemm, GroupedGemmArgs,
-    GroupedGemmShape, Program, RouteExperts, RouteExpertsArgs, RouteExpertsShape, RowsMut,
+    GatedGemmShape, GroupRowsArgs, GroupRowsShape, GroupedGemmArgs, GroupedGemmShape, LazyKernel, Program,
+    RouteExperts, RouteExpertsArgs, RouteExpertsShape, RowsMut,
 };
 
 use super::ELEMENT;
@@ -66,46 +68,83 @@ pub(super) fn check(config: &ModelConfig, experts: &Experts) -> Result<(), CudaE
     })
 }
 
-/// Compiled kernels; of those that come in two the first is for blocks of few rows.
+/// The kernels of experts. Those that come in two are compiled when a number of tokens first needs them; the first is for blocks of
+/// few rows.
 pub(super) struct ExpertKernels {
     experts: Experts,
     route: RouteExperts,
-    group: [GroupRows; 2],
-    gate_up: [GatedGemm; 2],
-    down: [GroupedGemm; 2],
+    products: [BlockKernels; 2],
     combine: CombineExperts,
+}
+
+/// What blocks of a number of rows need.
+struct BlockKernels {
+    group: LazyKernel<GroupRowsShape>,
+    gate_up: LazyKernel<GatedGemmShape>,
+    down: LazyKernel<GroupedGemmShape>,
+}
+
+impl BlockKernels {
+    fn new(config: &ModelConfig, experts: &Experts, block_rows: usize) -> Self {
+        Self {
+            group: LazyKernel::new(group_shape(experts, block_rows)),
+            gate_up: LazyKernel::new(gate_up_shape(config, experts, block_rows)),
+            down: LazyKernel::new(down_shape(config, experts, block_rows)),
+        }
+    }
+
+    fn programs(&self) -> Result<[Program; 3], CudaError> {
+        Ok([self.group.program()?, self.gate_up.program()?, self.down.program()?])
+    }
+
+    fn prepare(&self, device: &CudaDevice) -> Result<(), CudaError> {
+        self.group.get(device)?;
+        self.gate_up.get(device)?;
+        self.down.get(device).map(drop)
+    }
 }
 
 impl ExpertKernels {
     /// What [`compile`](Self::compile) compiles.
-    pub(super) fn programs(config: &ModelConfig, experts: &Experts) -> Result<Vec<Program>, CudaError> {
-        let mut programs = vec![
+    pub(super) fn programs(config: &ModelConfig, experts: &Experts) -> Result<[Program; 2], CudaError> {
+        Ok([
             RouteExperts::program(route_shape(experts), RouteExperts::SOURCE)?,
             CombineExperts::program(combine_shape(config, experts), CombineExperts::SOURCE)?,
-        ];
-        for rows in BLOCK_ROWS {
-            programs.extend([
-                GroupRows::program(group_shape(experts, rows), GroupRows::SOURCE)?,
-                GatedGemm::program(gate_up_shape(config, experts, rows), GatedGemm::SOURCE)?,
-                GroupedGemm::program(down_shape(config, experts, rows), GroupedGemm::SOURCE)?,
-            ]);
-        }
-        Ok(programs)
+        ])
     }
 
+    /// What products with experts are compiled from, in blocks of either size.
+    pub(super) fn product_programs(config: &ModelConfig, experts: &Experts) -> Result<Vec<Program>, CudaError> {
+        let [few, many] = BLOCK_ROWS.map(|rows| BlockKernels::new(config, experts, rows).programs());
+        Ok(few?.into_iter().chain(many?).collect())
+    }
+
+    /// Compiles all but the products.
     pub(super) fn compile(device: &CudaDevice, config: &ModelConfig, experts: &Experts) -> Result<Self, CudaError> {
-        let [few, many] = BLOCK_ROWS;
-        let group = |rows| GroupRows::compile(device, group_shape(experts, rows));
-        let gate_up = |rows| GatedGemm::compile(device, gate_up_shape(config, experts, rows));
-        let down = |rows| GroupedGemm::compile(device, down_shape(config, experts, rows));
         Ok(Self {
             experts: experts.clone(),
             route: RouteExperts::compile(device, route_shape(experts))?,
-            group: [group(few)?, group(many)?],
-            gate_up: [gate_up(few)?, gate_up(many)?],
-            down: [down(few)?, down(many)?],
+            products: BLOCK_ROWS.map(|rows| BlockKernels::new(config, experts, rows)),
             combine: CombineExperts::compile(device, combine_shape(config, experts))?,
         })
+    }
+
+    /// The place of the blocks that so many tokens get: of many rows only where an expert gets more than a small block of them on
+    /// average, since they would waste much.
+    fn size(&self, tokens: usize) -> usize {
+        usize::from(tokens * self.experts.per_token / self.experts.count > BLOCK_ROWS[0])
+    }
+
+    /// What products of steps with these numbers of tokens are compiled from.
+    pub(super) fn programs_for(&self, tokens: &[usize]) -> Result<Vec<Program>, CudaError> {
+        let sizes: BTreeSet<_> = tokens.iter().map(|&tokens| self.size(tokens)).collect();
+        let programs = sizes.into_iter().map(|size| self.products[size].programs());
+        Ok(programs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    /// Loads what such steps need, as far as it is not loaded yet.
+    pub(super) fn prepare(&self, device: &CudaDevice, tokens: &[usize]) -> Result<(), CudaError> {
+        tokens.iter().try_for_each(|&tokens| self.products[self.size(tokens)].prepare(device))
     }
 }
 
@@ -246,12 +285,12 @@ impl ExpertKernels {
         let width = self.combine.shape().width;
         let (inner, chosen) = (experts.intermediate_size, experts.per_token);
         let count = tokens * chosen;
-        // Blocks of many rows waste little where an expert gets more than a small block of them.
-        let size = usize::from(count / experts.count > BLOCK_ROWS[0]);
+        let size = self.size(tokens);
+        let kernels = &self.products[size];
         let blocks = group_shape(experts, BLOCK_ROWS[size]).most_blocks(count);
         let sorted = blocks * BLOCK_ROWS[size];
         device.group_rows(
-            &self.group[size],
+            kernels.group.get(device)?,
             GroupRowsArgs {
                 expert_of_row: buffers.chosen.slice(..count),
                 sorted_rows: buffers.sorted_rows.slice_mut(..sorted),
@@ -260,7 +299,7 @@ impl ExpertKernels {
             },
         )?;
         device.gated_gemm(
-            &self.gate_up[size],
+            kernels.gate_up.get(device)?,
             GroupedGemmArgs {
                 input,
                 weights: weights.gate_up.as_view(),
@@ -272,7 +311,7 @@ impl ExpertKernels {
             },
         )?;
         device.grouped_gemm(
-            &self.down[size],
+            kernels.down.get(device)?,
             GroupedGemmArgs {
                 input: buffers.activated.slice(..count * inner),
                 weights: weights.down.as_view(),

@@ -1,13 +1,14 @@
-//! The kernels that a model needs whatever the sizes of its runner, compiled once.
+//! The kernels that a model needs whatever the sizes of its runner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use kernels::cuda::{
     BlockFormat, CudaDevice, CudaError, GatherRows, GatherRowsShape, Gemm, GemmTiles, HeadNorm, PrefillAttentionShape,
-    Program, QuantisedGemm, RmsNorm, RmsNormShape, RopeKvWriteShape, SiluMul, SiluMulShape,
+    Program, RmsNorm, RmsNormShape, RopeKvWriteShape, SiluMul, SiluMulShape,
 };
 
 use super::experts::{self, ExpertKernels};
+use super::product_kernels::ProductKernels;
 use crate::model::architecture::QueryKeyNorm;
 use crate::model::config::{Experts, ModelConfig};
 
@@ -70,22 +71,19 @@ pub(super) fn check(config: &ModelConfig, page_size: usize) -> Result<(), CudaEr
     experts_in_use(config).map_or(Ok(()), |experts| experts::check(config, experts))
 }
 
-/// Compiled kernels.
+/// The kernels of a model.
 pub(super) struct Kernels {
     pub(super) norm: RmsNorm,
     pub(super) gather: GatherRows,
     pub(super) silu: SiluMul,
     pub(super) experts: Option<ExpertKernels>,
-    /// The product with every matrix that all tokens are multiplied with, where it is bf16. It is compiled when a size first needs
-    /// it.
-    pub(super) product: Gemm,
-    /// Where it is of blocks, by how these are stored.
-    pub(super) quantised: BTreeMap<BlockFormat, QuantisedGemm>,
+    /// The product with every matrix that all tokens are multiplied with.
+    pub(super) products: ProductKernels,
 }
 
 impl Kernels {
     /// What [`compile`](Self::compile) compiles.
-    pub(super) fn programs(config: &ModelConfig, formats: &BTreeSet<BlockFormat>) -> Result<Vec<Program>, CudaError> {
+    pub(super) fn programs(config: &ModelConfig) -> Result<Vec<Program>, CudaError> {
         let hidden = config.hidden_size;
         let mut programs = vec![
             RmsNorm::program(RmsNormShape { width: hidden }, RmsNorm::SOURCE)?,
@@ -95,20 +93,16 @@ impl Kernels {
         if let Some(experts) = experts_in_use(config) {
             programs.extend(ExpertKernels::programs(config, experts)?);
         }
-        for &format in formats {
-            programs.extend(QuantisedGemm::all_programs(format, GemmTiles::default())?);
-        }
         Ok(programs)
     }
 
-    /// For matrices in bf16, and for those of blocks in `formats`.
+    /// Compiles all but the products, for matrices in bf16 and in blocks of `formats`.
     pub(super) fn compile(
         device: &CudaDevice,
         config: &ModelConfig,
         formats: &BTreeSet<BlockFormat>,
     ) -> Result<Self, CudaError> {
         let hidden = config.hidden_size;
-        let quantised = |&format| Ok((format, QuantisedGemm::compile(device, format, GemmTiles::default())?));
         Ok(Self {
             norm: RmsNorm::compile(device, RmsNormShape { width: hidden })?,
             gather: GatherRows::compile(device, GatherRowsShape { width: hidden })?,
@@ -117,8 +111,19 @@ impl Kernels {
                 Some(experts) => Some(ExpertKernels::compile(device, config, experts)?),
                 None => None,
             },
-            product: Gemm::new(GemmTiles::default()),
-            quantised: formats.iter().map(quantised).collect::<Result<_, CudaError>>()?,
+            products: ProductKernels::new(formats, |_| GemmTiles::default()),
         })
     }
+}
+
+/// What the products of a model are compiled from, whatever their sizes.
+pub(super) fn product_programs(
+    config: &ModelConfig,
+    formats: &BTreeSet<BlockFormat>,
+) -> Result<Vec<Program>, CudaError> {
+    let mut programs = ProductKernels::new(formats, |_| GemmTiles::default()).all_programs()?;
+    if let Some(experts) = experts_in_use(config) {
+        programs.extend(ExpertKernels::product_programs(config, experts)?);
+    }
+    Ok(programs)
 }

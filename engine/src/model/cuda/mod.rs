@@ -8,6 +8,7 @@ mod experts;
 mod graphs;
 mod inputs;
 mod kernels;
+mod product_kernels;
 mod products;
 mod room;
 mod state;
@@ -17,11 +18,12 @@ pub use decoder::CudaDecoder;
 pub use experts::{Routed, RouterHook};
 pub use graphs::GraphUse;
 pub(in crate::model) use kernels::attention_shape;
+pub use product_kernels::MatrixFormat;
 pub use products::Product;
 pub use room::{NoRoom, Steps};
 pub use state::{CudaSizes, CudaState};
 
-use ::kernels::cuda::{Gemm, GemmTiles, Program};
+use ::kernels::cuda::Program;
 
 use super::config::ModelConfig;
 use super::plan::WeightPlan;
@@ -76,8 +78,8 @@ pub fn is_kept(element: ElementType) -> bool {
 pub fn programs(plan: &WeightPlan<'_>, page_size: usize, decode: DecodeKernel) -> Result<Vec<Program>> {
     let config = plan.config();
     check_supported(config, page_size)?;
-    let mut programs = kernels::Kernels::programs(config, &weights::formats(plan))?;
-    programs.extend(Gemm::new(GemmTiles::default()).all_programs()?);
+    let mut programs = kernels::Kernels::programs(config)?;
+    programs.extend(kernels::product_programs(config, &weights::formats(plan))?);
     programs.extend(state::programs(config, (page_size, decode))?);
     Ok(programs)
 }

@@ -1,22 +1,25 @@
 //! The products of a model on a device: their sizes, their blocks, and how long they take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernels::cuda::{CudaError, CudaSlice, DeviceFacts, FloatsMut, Gemm, GemmArgs, GemmTile, GemmTiles, to_bf16};
+use kernels::cuda::{CudaError, CudaSlice, DeviceFacts, FloatsMut, GemmTile, GemmTiles, Program, to_bf16};
 
 use super::decoder::CudaDecoder;
 use super::kernels::MatrixSize;
-use super::weights::{DeviceFeedForward, DeviceMatrix, DeviceWeights};
+use super::product_kernels::{MatrixFormat, MatrixRef, ProductKernels};
+use super::weights::{DeviceFeedForward, DeviceWeights};
 use super::{ELEMENT, LOGIT_ROWS, room};
 use crate::error::Result;
 use crate::model::config::ModelConfig;
 use crate::tuning::{Size, Stopwatch, TileTable};
 
-/// Products with matrices of one size.
+/// Products with matrices of one size and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
+    /// What the matrices are kept in.
+    pub format: MatrixFormat,
     /// Columns of the output.
     pub columns: usize,
     /// Elements of a row.
@@ -25,19 +28,22 @@ pub struct Product {
     pub most_rows: usize,
 }
 
-/// The matrices of one size.
+/// The matrices of one size and format.
 struct Matrices<'a> {
-    weights: Vec<&'a CudaSlice<u16>>,
+    weights: Vec<MatrixRef<'a>>,
     most_rows: usize,
     /// Whether the result is not rounded.
     is_f32: bool,
 }
 
-/// All matrices in bf16 that every token is multiplied with, by their size.
-fn matrices<'a>(weights: &'a DeviceWeights, config: &ModelConfig) -> BTreeMap<MatrixSize, Matrices<'a>> {
-    let mut all: BTreeMap<MatrixSize, Matrices<'a>> = BTreeMap::new();
-    let mut add = |size, weight, most_rows: usize, is_f32| {
-        let of_size = all.entry(size).or_insert_with(|| Matrices { weights: Vec::new(), most_rows: 0, is_f32 });
+type AllMatrices<'a> = BTreeMap<(MatrixFormat, MatrixSize), Matrices<'a>>;
+
+/// All matrices that every token is multiplied with.
+fn matrices<'a>(weights: &'a DeviceWeights, config: &ModelConfig) -> AllMatrices<'a> {
+    let mut all = AllMatrices::new();
+    let mut add = |size, weight: MatrixRef<'a>, most_rows: usize, is_f32| {
+        let empty = || Matrices { weights: Vec::new(), most_rows: 0, is_f32 };
+        let of_size = all.entry((weight.format(), size)).or_insert_with(empty);
         of_size.weights.push(weight);
         of_size.most_rows = of_size.most_rows.max(most_rows);
     };
@@ -48,28 +54,22 @@ fn matrices<'a>(weights: &'a DeviceWeights, config: &ModelConfig) -> BTreeMap<Ma
         };
         let attention = [&layer.query_key_value, &layer.attention_output];
         for linear in attention.into_iter().chain(dense.into_iter().flatten()) {
-            if let DeviceMatrix::Bf16(weight) = &linear.weight {
-                add(linear.size, weight, usize::MAX, false);
-            }
+            add(linear.size, linear.weight.as_ref(), usize::MAX, false);
         }
         if let DeviceFeedForward::Sparse(experts) = &layer.feed_forward {
             let count = config.experts.as_ref().map_or(0, |experts| experts.count);
-            add((count, config.hidden_size), &experts.router, usize::MAX, true);
+            add((count, config.hidden_size), MatrixRef::Bf16(&experts.router), usize::MAX, true);
         }
     }
-    let size = (config.vocab_size, config.hidden_size);
-    match &weights.head {
-        None => add(size, &weights.embedding, LOGIT_ROWS, true),
-        Some(DeviceMatrix::Bf16(head)) => add(size, head, LOGIT_ROWS, true),
-        Some(DeviceMatrix::Quantised(_)) => {}
-    }
+    add((config.vocab_size, config.hidden_size), weights.head(), LOGIT_ROWS, true);
     all
 }
 
 /// Elements of input, rounded output and output in single precision that measuring products of up to `rows` rows needs.
-fn elements(matrices: &BTreeMap<MatrixSize, Matrices<'_>>, rows: usize) -> [usize; 3] {
+fn elements(matrices: &AllMatrices<'_>, rows: usize) -> [usize; 3] {
     let most = |elements: &dyn Fn(&MatrixSize, &Matrices<'_>) -> usize| {
-        matrices.iter().map(|(size, of_size)| rows.min(of_size.most_rows) * elements(size, of_size)).max().unwrap_or(0)
+        let all = matrices.iter();
+        all.map(|((_, size), of_size)| rows.min(of_size.most_rows) * elements(size, of_size)).max().unwrap_or(0)
     };
     [
         most(&|size, _| size.1),
@@ -79,10 +79,11 @@ fn elements(matrices: &BTreeMap<MatrixSize, Matrices<'_>>, rows: usize) -> [usiz
 }
 
 impl CudaDecoder {
-    /// The sizes of the products with matrices in bf16 that every token goes through.
+    /// The sizes of the products that every token goes through. Those with experts are not among them.
     #[must_use]
     pub fn products(&self) -> Vec<Product> {
-        let product = |((columns, depth), of_size): (MatrixSize, Matrices<'_>)| Product {
+        let product = |((format, (columns, depth)), of_size): (_, Matrices<'_>)| Product {
+            format,
             columns,
             depth,
             most_rows: of_size.most_rows,
@@ -90,31 +91,50 @@ impl CudaDecoder {
         matrices(&self.weights, &self.config).into_iter().map(product).collect()
     }
 
-    /// Compiles what products need that have as many rows as `rows` lists for their most.
+    /// Loads what products need that have as many rows as `rows` lists for their most, as many tokens for those with experts.
     pub fn compile_products(&self, rows: impl Fn(usize) -> Vec<usize>) -> Result<()> {
-        let sizes = |Product { columns, depth, most_rows }: Product| {
-            rows(most_rows).into_iter().map(move |rows| (rows, columns, depth))
+        let sizes = |Product { format, columns, depth, most_rows }: Product| {
+            rows(most_rows).into_iter().map(move |rows| (format, (rows, columns, depth)))
         };
         let sizes: Vec<_> = self.products().into_iter().flat_map(sizes).collect();
-        let product = &self.kernels.product;
-        self.device.compile_ahead(&product.programs(sizes.iter().copied())?, self.compilers)?;
-        let prepare = |(rows, columns, depth)| product.prepare(&self.device, rows, columns, depth);
-        sizes.into_iter().try_for_each(prepare).map_err(|error| room::explain_kernels(&self.device, error))
+        let experts = self.kernels.experts.as_ref().map(|experts| (experts, rows(usize::MAX)));
+        let mut programs = self.product_programs(&sizes)?;
+        if let Some((experts, tokens)) = &experts {
+            programs.extend(experts.programs_for(tokens)?);
+        }
+        self.device.compile_ahead(&programs, self.compilers)?;
+        let prepare = |(format, size)| self.kernels.products.prepare(&self.device, format, size);
+        let prepared = sizes.into_iter().try_for_each(prepare).and_then(|()| match experts {
+            None => Ok(()),
+            Some((experts, tokens)) => experts.prepare(&self.device, &tokens),
+        });
+        prepared.map_err(|error| room::explain_kernels(&self.device, error))
+    }
+
+    fn product_programs(
+        &self,
+        sizes: &[(MatrixFormat, (usize, usize, usize))],
+    ) -> std::result::Result<Vec<Program>, CudaError> {
+        let formats: BTreeSet<_> = sizes.iter().map(|(format, _)| *format).collect();
+        let of_format = |wanted| sizes.iter().filter(move |(format, _)| *format == wanted).map(|(_, size)| *size);
+        let programs = formats.into_iter().map(|format| self.kernels.products.programs(format, of_format(format)));
+        Ok(programs.collect::<std::result::Result<Vec<_>, _>>()?.concat())
     }
 
     /// Has products computed in the blocks of a table, and in built-in ones where it has none. No bit of a result changes.
     ///
     /// States that were made before are not for this model any more: steps that they have captured have kernels that are gone.
     pub fn use_table(&mut self, table: &TileTable) {
-        self.kernels.product = Gemm::new(GemmTiles::tuned(table.tiles()));
+        let formats = self.kernels.products.formats();
+        self.kernels.products = ProductKernels::new(&formats, |format| GemmTiles::tuned(table.tiles(format)));
         self.tiles_id = table.id();
         self.identity = Arc::default();
     }
 
-    /// The blocks of products.
+    /// The blocks of products with matrices of a format that the model has, or of bf16.
     #[must_use]
-    pub fn tiles(&self) -> &GemmTiles {
-        self.kernels.product.tiles()
+    pub fn tiles(&self, format: MatrixFormat) -> &GemmTiles {
+        self.kernels.products.tiles(format)
     }
 
     pub(crate) fn device_facts(&self) -> Result<DeviceFacts> {
@@ -125,9 +145,9 @@ impl CudaDecoder {
         self.device.free_memory()
     }
 
-    /// The number of the code of products.
+    /// A number of the code of products.
     pub(crate) fn product_code(&self) -> Result<String> {
-        Ok(Gemm::code_key(self.device.target())?)
+        Ok(self.kernels.products.code(self.device.target())?)
     }
 
     /// Bytes that [`stopwatch`](Self::stopwatch) takes.
@@ -142,6 +162,7 @@ impl CudaDecoder {
         let [input, rounded, exact] = elements(&matrices, rows);
         // Numbers of either sign and many exponents: multiplying zeros takes less power, and a GPU runs faster with it.
         let number = |index: usize| to_bf16((index.wrapping_mul(2_654_435_761) % 2003) as f32 / 1001.0 - 1.0);
+        let start = Instant::now();
         Ok(ProductStopwatch {
             input: self.device.upload(&(0..input).map(number).collect::<Vec<_>>())?,
             rounded: self.device.zeros(rounded)?,
@@ -149,7 +170,7 @@ impl CudaDecoder {
             model: self,
             matrices,
             kernels: Vec::new(),
-            start: Instant::now(),
+            start,
         })
     }
 }
@@ -157,27 +178,49 @@ impl CudaDecoder {
 /// Measures the products of a model on its device.
 pub(crate) struct ProductStopwatch<'a> {
     model: &'a CudaDecoder,
-    matrices: BTreeMap<MatrixSize, Matrices<'a>>,
+    matrices: AllMatrices<'a>,
     input: CudaSlice<u16>,
     rounded: CudaSlice<u16>,
     exact: CudaSlice<f32>,
     /// Those that there are none for are nothing.
-    kernels: Vec<(GemmTile, Option<Gemm>)>,
+    kernels: Vec<((MatrixFormat, GemmTile), Option<ProductKernels>)>,
     start: Instant,
 }
 
+/// The kernel of products with one format, in blocks of one kind.
+fn only(format: MatrixFormat, tile: GemmTile) -> ProductKernels {
+    let formats = match format {
+        MatrixFormat::Bf16 => BTreeSet::new(),
+        MatrixFormat::Blocks(format) => BTreeSet::from([format]),
+    };
+    ProductKernels::new(&formats, |_| GemmTiles::only(tile))
+}
+
 impl ProductStopwatch<'_> {
-    /// The place of the kernel for a kind of block, which is compiled when it is first asked for.
-    fn kernel(&mut self, tile: GemmTile) -> std::result::Result<usize, CudaError> {
-        if let Some(place) = self.kernels.iter().position(|(of, _)| *of == tile) {
+    /// Compiles what measuring sizes in these blocks needs, several kernels at once. Of one that cannot be compiled is told when it
+    /// is measured.
+    pub(crate) fn compile(&self, blocks: impl IntoIterator<Item = (MatrixFormat, GemmTile)>) {
+        let mut programs = Vec::new();
+        for (format, tile) in blocks {
+            let of_block = only(format, tile).programs(format, [(1, 8, 8)]);
+            programs.extend(of_block.unwrap_or_default());
+        }
+        let _ = self.model.device.compile_ahead(&programs, self.model.compilers);
+    }
+
+    /// The place of the kernel for a format and a kind of block, which is loaded when it is first asked for.
+    fn kernel(&mut self, size: Size, tile: GemmTile) -> std::result::Result<usize, CudaError> {
+        let Size { format, columns, depth, rows } = size;
+        if let Some(place) = self.kernels.iter().position(|(of, _)| *of == (format, tile)) {
             return Ok(place);
         }
-        let kernel = match Gemm::compile(&self.model.device, GemmTiles::only(tile)) {
-            Ok(kernel) => Some(kernel),
+        let kernel = only(format, tile);
+        let kernel = match kernel.prepare(&self.model.device, format, (rows, columns, depth)) {
+            Ok(()) => Some(kernel),
             Err(CudaError::NotPrebuilt { .. }) => None,
             Err(other) => return Err(other),
         };
-        self.kernels.push((tile, kernel));
+        self.kernels.push(((format, tile), kernel));
         Ok(self.kernels.len() - 1)
     }
 }
@@ -188,30 +231,21 @@ impl Stopwatch for ProductStopwatch<'_> {
     /// The mean of some launches, each with another layer's weights, since a step finds none of them in a cache either.
     fn measure(&mut self, size: Size, tile: GemmTile) -> std::result::Result<Option<Duration>, CudaError> {
         const LAUNCHES: std::ops::RangeInclusive<usize> = 4..=8;
-        let place = self.kernel(tile)?;
+        let place = self.kernel(size, tile)?;
         let Some(kernel) = &self.kernels[place].1 else { return Ok(None) };
-        let Size { columns, depth, rows } = size;
-        let Matrices { weights, is_f32, .. } = &self.matrices[&(columns, depth)];
+        let Size { format, columns, depth, rows } = size;
+        let Matrices { weights, is_f32, .. } = &self.matrices[&(format, (columns, depth))];
         let launches = weights.len().clamp(*LAUNCHES.start(), *LAUNCHES.end());
-        let (input, device) = (&self.input, &self.model.device);
-        let (rounded, exact) = (&mut self.rounded, &mut self.exact);
+        let device = &self.model.device;
+        let (input, rounded, exact) = (&self.input, &mut self.rounded, &mut self.exact);
         let taken = device.time(|| {
-            weights.iter().cycle().take(launches).try_for_each(|weights| {
+            weights.iter().cycle().take(launches).try_for_each(|&weights| {
                 let output = if *is_f32 {
                     FloatsMut::F32(exact.slice_mut(..rows * columns))
                 } else {
                     FloatsMut::Bf16(rounded.slice_mut(..rows * columns))
                 };
-                let args = GemmArgs {
-                    input: input.slice(..rows * depth),
-                    weights: weights.as_view(),
-                    bias: None,
-                    rows,
-                    columns,
-                    depth,
-                    output,
-                };
-                device.gemm(kernel, args)
+                kernel.launch(device, rows, (weights, (columns, depth)), None, input, output)
             })
         })?;
         Ok(Some(taken / launches as u32))

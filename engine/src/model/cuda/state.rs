@@ -179,7 +179,10 @@ pub(super) fn programs(
         let rules = AttentionRules { window, ..AttentionRules::default() };
         programs.push(PrefillAttention::program(shape, rules, PrefillAttention::SOURCE)?);
         if let DecodeKernel::SplitKv { tokens } = decode {
-            programs.extend(DecodeAttention::programs(split_shape(config, page_size, tokens), rules)?);
+            // What merges splits is the same for every window.
+            let decode = DecodeAttention::programs(split_shape(config, page_size, tokens), rules)?;
+            let others: Vec<_> = decode.into_iter().filter(|program| !programs.contains(program)).collect();
+            programs.extend(others);
         }
     }
     Ok(programs)

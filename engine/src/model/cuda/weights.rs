@@ -10,6 +10,7 @@ use kernels::cuda::{BlockFormat, CudaDevice, CudaError, CudaSlice, QuantisedMatr
 use super::ELEMENT;
 use super::experts::ExpertWeights;
 use super::kernels::MatrixSize;
+use super::product_kernels::MatrixRef;
 use crate::model::architecture::{AttentionBias, QueryKeyNorm};
 use crate::model::config::{Experts, ModelConfig};
 use crate::model::plan::WeightPlan;
@@ -19,6 +20,15 @@ use crate::model::tensors::{LayerTensor, ModelTensor};
 pub(super) enum DeviceMatrix {
     Bf16(CudaSlice<u16>),
     Quantised(QuantisedMatrix),
+}
+
+impl DeviceMatrix {
+    pub(super) fn as_ref(&self) -> MatrixRef<'_> {
+        match self {
+            Self::Bf16(elements) => MatrixRef::Bf16(elements),
+            Self::Quantised(matrix) => MatrixRef::Quantised(matrix),
+        }
+    }
 }
 
 /// `y = x · Wᵀ + b`.
@@ -118,6 +128,11 @@ pub(super) fn bytes(plan: &WeightPlan<'_>) -> usize {
 }
 
 impl DeviceWeights {
+    /// The output head.
+    pub(super) fn head(&self) -> MatrixRef<'_> {
+        self.head.as_ref().map_or(MatrixRef::Bf16(&self.embedding), DeviceMatrix::as_ref)
+    }
+
     /// Reads all weights of a checked plan, one matrix at a time.
     pub(super) fn load(plan: &WeightPlan<'_>, workers: &Workers, device: &CudaDevice) -> Result<Self, CudaError> {
         let config = plan.config();

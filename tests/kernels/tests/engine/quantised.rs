@@ -21,7 +21,7 @@ fn json(path: &Path) -> Value {
 }
 
 const Q4_0: u32 = 2;
-pub(super) const Q4_1: u32 = 3;
+const Q4_1: u32 = 3;
 const Q8_0: u32 = 8;
 
 /// The type of the matrices of a name, if they are in blocks.
@@ -32,7 +32,8 @@ pub(super) fn in_blocks(model: &str, kind: Kind) -> Vec<u8> {
     gguf::in_blocks(&folder(model), kind)
 }
 
-fn mixed(name: &str) -> Option<u32> {
+/// Matrices in bf16 and in blocks of every kind.
+pub(super) fn mixed(name: &str) -> Option<u32> {
     if name == "output.weight" {
         return Some(Q8_0);
     }

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use engine::model::{Batch, CudaChoices, CudaDecoder, CudaSizes, CudaState};
+use engine::checkpoint::{Checkpoint, LoadFormat};
+use engine::model::{Batch, CudaChoices, CudaDecoder, CudaSizes, CudaState, MatrixFormat, Product};
 use engine::sizing::warm_up::WarmUp;
 use engine::tuning::{Autotune, Choice, Preparation, Report, Size, TileTable, prepare};
 use kernel_tests::options;
 use kernels::cpu::{SequenceSpan, Workers};
 use kernels::cuda::{CacheCounts, CudaDevice, CudaOptions, GemmTile, GemmTiles, KernelCache};
 
+use super::quantised::{in_blocks, mixed};
 use super::{Reference, SPLIT, open};
 
 const STEP: usize = 20;
@@ -22,9 +24,20 @@ const SIZES: CudaSizes = CudaSizes { page_size: 8, pages: 8, step_tokens: STEP, 
 
 /// A model whose kernels are kept in a cache that counts.
 fn load(model: &str, cache: &Arc<KernelCache>) -> CudaDecoder {
+    load_from(&open(model), cache)
+}
+
+/// One with matrices in bf16 and in blocks of every kind.
+fn load_mixed(cache: &Arc<KernelCache>) -> CudaDecoder {
+    let files = tempfile::tempdir().expect("a folder");
+    let path = files.path().join("mixed.gguf");
+    fs::write(&path, in_blocks("llama", mixed)).expect("written");
+    load_from(&Checkpoint::open(&path, LoadFormat::Auto).unwrap_or_else(|error| panic!("{error}")), cache)
+}
+
+fn load_from(checkpoint: &Checkpoint, cache: &Arc<KernelCache>) -> CudaDecoder {
     let options = CudaOptions { kernel_cache: Some(Arc::clone(cache)), ..options() };
     let device = CudaDevice::open(&options).unwrap_or_else(|error| panic!("{error}"));
-    let checkpoint = open(model);
     let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
     let plan = checkpoint.plan().unwrap_or_else(|error| panic!("{error}"));
     let choices = CudaChoices { page_size: 8, decode: SPLIT, graphs: true, settings_key: 0 };
@@ -71,15 +84,21 @@ fn run(model: &CudaDecoder, tokens: &[u32]) -> (CudaState, Vec<Vec<u32>>) {
     (state, logits)
 }
 
+type Load = fn(&Arc<KernelCache>) -> CudaDecoder;
+
+/// Those of which steps are run, and whose tokens these are.
+const MODELS: [(&str, Load); 3] =
+    [("llama", |cache| load("llama", cache)), ("qwen3_moe", |cache| load("qwen3_moe", cache)), ("llama", load_mixed)];
+
 #[test]
 fn what_the_list_prepares_is_compiled_before_the_first_request_and_nothing_later() {
     let folder = tempfile::tempdir().expect("a folder");
     let cache = Arc::new(KernelCache::new(folder.path().to_owned(), 1 << 30));
     let loaded = |counts: CacheCounts| counts.found + counts.compiled;
-    for model in ["llama", "qwen3_moe"] {
+    for (model, load) in MODELS {
         let tokens = Reference::of(model).tokens;
         for (warm_up, is_ready) in [(WarmUp::Off, false), (WarmUp::Fast, true), (WarmUp::Full, true)] {
-            let mut decoder = load(model, &cache);
+            let mut decoder = load(&cache);
             let before = loaded(cache.counts());
             let report = prepared(&mut decoder, &preparation(warm_up, Autotune::Off, None));
             assert_eq!(report, Report::default());
@@ -94,12 +113,29 @@ fn what_the_list_prepares_is_compiled_before_the_first_request_and_nothing_later
     }
 }
 
+#[test]
+fn experts_get_blocks_of_many_rows_ready_where_a_step_may_need_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = Arc::new(KernelCache::new(folder.path().to_owned(), 1 << 30));
+    let mut decoder = load("qwen3_moe", &cache);
+    // Two of eight experts each: from 68 tokens on, an expert has more than 16 on average.
+    let mut compiled_for = |most_rows: usize| {
+        let before = cache.counts().compiled;
+        let few = Preparation { chunk: most_rows, most_rows, ..preparation(WarmUp::Full, Autotune::Off, None) };
+        prepared(&mut decoder, &few);
+        cache.counts().compiled - before
+    };
+    // Products with one matrix of one row and of some, and what is sorted, multiplied and multiplied again.
+    assert_eq!([67, 68, 69].map(&mut compiled_for), [2 + 3, 3, 0]);
+}
+
 /// A table in which each product has another block than the built-in one, and one to itself.
 fn other_blocks(model: &CudaDecoder) -> TileTable {
     let products = model.products();
     let choices = products.iter().enumerate().flat_map(|(place, product)| {
         [1, 16, STEP].map(|rows| {
-            let size = Size { columns: product.columns, depth: product.depth, rows };
+            let Product { format, columns, depth, .. } = *product;
+            let size = Size { format, columns, depth, rows };
             let built_in = GemmTiles::default().choose(rows, product.columns, product.depth);
             let mut others = GemmTile::CANDIDATES.into_iter().cycle().skip(place).filter(|tile| *tile != built_in);
             let tile = others.next().expect("there are several");
@@ -112,14 +148,16 @@ fn other_blocks(model: &CudaDecoder) -> TileTable {
 #[test]
 fn blocks_change_no_bit_and_captured_steps_carry_their_number() {
     let cache = Arc::new(kernel_tests::kernel_cache());
-    for model in ["llama", "qwen3_moe"] {
+    for (model, load) in MODELS {
         let tokens = Reference::of(model).tokens;
-        let mut decoder = load(model, &cache);
+        let mut decoder = load(&cache);
         let (mut before, expected) = run(&decoder, &tokens);
         assert_eq!((before.graph_use().launched, before.graph_use().tiles_id), (2, 0));
         let table = other_blocks(&decoder);
         decoder.use_table(&table);
-        assert_eq!(*decoder.tiles(), GemmTiles::tuned(table.tiles()));
+        for Product { format, .. } in decoder.products() {
+            assert_eq!(*decoder.tiles(format), GemmTiles::tuned(table.tiles(format)));
+        }
         let (state, got) = run(&decoder, &tokens);
         assert!(got == expected, "{model}");
         assert_eq!((state.graph_use().launched, state.graph_use().tiles_id), (2, table.id()));
@@ -138,7 +176,7 @@ fn what_was_measured_is_kept_found_again_and_replaced_when_it_is_damaged() {
         let preparation = Preparation { settings_key, ..preparation(WarmUp::Fast, autotune, Some(folder.path())) };
         let report = prepared(&mut decoder, &preparation);
         println!("{report:#?}");
-        (report, decoder.tiles().clone())
+        (report, decoder.tiles(MatrixFormat::Bf16).clone())
     };
     let files = || {
         let entries = fs::read_dir(folder.path()).expect("the folder").map(|entry| entry.expect("a file").path());
@@ -191,7 +229,7 @@ fn what_there_was_no_time_for_is_measured_by_the_next_start() {
         let mut decoder = load("llama", &cache);
         let report =
             prepared(&mut decoder, &Preparation { limit, ..preparation(WarmUp::Fast, Autotune::Auto, folder) });
-        (report, decoder.tiles().clone())
+        (report, decoder.tiles(MatrixFormat::Bf16).clone())
     };
     let (none, tiles) = start(Duration::ZERO, Some(folder.path()));
     let [warning] = &none.warnings[..] else { panic!("{none:?}") };
@@ -203,4 +241,29 @@ fn what_there_was_no_time_for_is_measured_by_the_next_start() {
     let (lost, tiles) = start(Duration::from_hours(1), None);
     assert!(lost.warnings[0].contains("kept nowhere"), "{lost:?}");
     assert!(tiles != GemmTiles::default());
+}
+
+#[test]
+fn products_with_blocks_are_measured_like_those_in_bf16() {
+    let cache = Arc::new(kernel_tests::kernel_cache());
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = |autotune: Autotune| {
+        let mut decoder = load_mixed(&cache);
+        let report = prepared(&mut decoder, &preparation(WarmUp::Fast, autotune, Some(folder.path())));
+        (report, decoder)
+    };
+    let (measured, decoder) = start(Autotune::Auto);
+    assert!(measured.warnings.is_empty(), "{measured:?}");
+    assert!(measured.notes[0].starts_with("measured the blocks of products at 10 sizes in "), "{measured:?}");
+    let mut formats: Vec<_> = decoder.products().into_iter().map(|product| product.format).collect();
+    formats.dedup();
+    assert_eq!(formats.iter().map(|format| format.name()).collect::<Vec<_>>(), ["BF16", "Q8_0", "Q4_0", "Q4_1"]);
+    let (found, again) = start(Autotune::Kept);
+    assert_eq!(found, Report::default());
+    for format in formats {
+        assert!(*again.tiles(format) != GemmTiles::default() && again.tiles(format) == decoder.tiles(format));
+        let path = fs::read_dir(folder.path()).expect("the folder").next().expect("a file").expect("readable").path();
+        let text = fs::read_to_string(path).expect("text");
+        assert!(text.contains(&format!("\"weights\": \"{format}\"")), "{text}");
+    }
 }

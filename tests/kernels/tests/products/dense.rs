@@ -2,7 +2,7 @@
 
 use kernel_tests::device;
 use kernel_tests::launches::SortedRows;
-use kernel_tests::product_cases::{self, tiles_of_weights_in_bf16};
+use kernel_tests::product_cases::{self, measured_tiles};
 use kernels::cuda::check::{Bias, GemmProblem, ProductSize, WeightFormat};
 use kernels::cuda::{
     CudaError, CudaSlice, FloatsMut, Gemm, GemmArgs, GemmTile, GemmTiles, GroupedGemm, GroupedGemmShape, RowGroups,
@@ -12,7 +12,7 @@ use kernels::cuda::{
 #[test]
 fn every_block_in_every_shape() {
     let device = device();
-    for tile in tiles_of_weights_in_bf16() {
+    for tile in measured_tiles() {
         product_cases::dense(&device, tile);
     }
 }
@@ -38,7 +38,7 @@ fn a_row_has_the_same_bits_in_every_block_and_batch() {
         found.output.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
     };
     let whole = run(&problem, GemmTiles::only(GemmTile::MANY));
-    for tile in tiles_of_weights_in_bf16() {
+    for tile in measured_tiles() {
         assert!(run(&problem, GemmTiles::only(tile)) == whole, "{tile:?}");
         for rows in [0..1, 5..21, 40..70] {
             let part = run(&problem.with_rows(rows.clone()), GemmTiles::only(tile));
