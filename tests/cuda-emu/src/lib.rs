@@ -20,7 +20,7 @@
 //! Not here: allocations as nodes of a graph, changes of a graph, managed and external memory, peer access, occupancy.
 //!
 //! The crate is a library for C: its functions are those of CUDA's driver API, with the meaning given there, in `ffi`.
-//! All state is in one place, `driver`. `streams` knows what waits for what, with `queue` for what is to be done and
+//! All state is in one place, `driver`, and the library stays loaded once it has been. `streams` knows what waits for what, with `queue` for what is to be done and
 //! `capture` for what is written down; `context` has what work is done with, and `device` does it.
 
 mod capture;

@@ -1,15 +1,13 @@
 //! Asking the emulator what it found.
 
 use std::collections::BTreeMap;
-use std::mem::ManuallyDrop;
 
 use libloading::os::unix::{Library, RTLD_LAZY};
 
 use crate::emulator_path;
 
-/// The emulator behind the driver's interface. It is never closed: where nothing else has it open, it would be unloaded
-/// with what has been set.
-pub struct Emulator(ManuallyDrop<Library>);
+/// The emulator behind the driver's interface. What is set stays so when this is dropped: the library is never unloaded.
+pub struct Emulator(Library);
 
 impl Emulator {
     /// The emulator that [`device`](crate::device) uses.
@@ -21,7 +19,7 @@ impl Emulator {
     pub fn open() -> Self {
         // SAFETY: the library is the project's own and runs nothing when it is opened.
         let library = unsafe { Library::open(Some(emulator_path()), RTLD_LAZY) };
-        Self(ManuallyDrop::new(library.expect("the emulator opens")))
+        Self(library.expect("the emulator opens"))
     }
 
     /// Its account of the last failure.

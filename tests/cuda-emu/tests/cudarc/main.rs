@@ -93,7 +93,7 @@ fn library() -> Library {
 /// A context of its own for each test: a failed one stays failed until it is gone.
 fn context() -> (MutexGuard<'static, ()>, Arc<CudaContext>) {
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    std::mem::forget(library());
+    drop(library());
     (guard, CudaContext::new(0).unwrap())
 }
 
