@@ -1,16 +1,15 @@
-//! The state that the warps of a block share, and checked access to all memories.
+//! The state that the warps of a block share, and checked access to shared and global memory.
 
 use crate::check::bank::excess_passes;
-use crate::check::blocks::{Clash, Touch};
-use crate::check::race::{Access, Conflict, Rules, Shadow, Write};
+use crate::check::blocks::Clash;
+use crate::check::race::{Access, Accesses, Conflict, Rules, Shadow, Write};
 use crate::error::{Checked, FaultKind, RawFault};
 use crate::memory::{AccessError, Memory, Units};
 use crate::opcode::Copies;
 use crate::options::Options;
-use crate::program::{Args, Kernel};
+use crate::program::Kernel;
 use crate::regs::{LANES, Regs, Row, lanes};
 use crate::stats::Stats;
-use crate::ty::Space;
 
 /// What shared memory holds before it is written.
 const FRESH: u8 = 0xcd;
@@ -36,13 +35,6 @@ pub(crate) struct Core {
     /// Local memory, one lane after another.
     pub(crate) local: Vec<u8>,
     pub(crate) copies: Copies,
-}
-
-/// What an instruction can reach.
-pub(crate) struct Cx<'a, 'b> {
-    pub(crate) core: &'a mut Core,
-    pub(crate) block: &'a mut Block<'b>,
-    pub(crate) pc: u32,
 }
 
 /// Whose shared access it is.
@@ -114,7 +106,7 @@ impl<'a> Block<'a> {
         RawFault::at_lane(FaultKind::OutOfBounds, who.lane, message)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn shared_load<const N: usize>(&mut self, who: Who, offset: u64) -> Checked<[u8; N]> {
         let start = self.shared_range(who, offset, N)?;
         if self.shadow.is_active() {
@@ -164,12 +156,8 @@ impl<'a> Block<'a> {
     ) -> Checked<Option<Units<'_>>> {
         let Some(at) = self.shared_units::<N>(addresses, mask) else { return Ok(None) };
         if self.shadow.is_active() {
-            for lane in lanes(mask) {
-                let who = Who { warp, lane, pc };
-                if let Err(conflict) = self.shadow.read(&who.access(at[lane], N)) {
-                    return Err(self.explain(who, "read", conflict));
-                }
-            }
+            let result = self.shadow.read_lanes::<N>(&Accesses { warp, pc, at: &at, mask });
+            result.map_err(|(lane, conflict)| self.explain(Who { warp, lane, pc }, "read", conflict))?;
         }
         Ok(Some(Units { bytes: &self.shared, at }))
     }
@@ -193,12 +181,6 @@ impl<'a> Block<'a> {
     #[inline(always)]
     pub(crate) fn shared_touch(&mut self, who: Who, offset: u64, bytes: usize, how: Write) -> Checked {
         self.shared_range(who, offset, bytes)?;
-        self.shared_write(who, offset, bytes, how)
-    }
-
-    /// The same, for what is known to be inside.
-    #[inline(always)]
-    pub(crate) fn shared_write(&mut self, who: Who, offset: u64, bytes: usize, how: Write) -> Checked {
         if !self.shadow.is_active() {
             return Ok(());
         }
@@ -206,11 +188,24 @@ impl<'a> Block<'a> {
         result.map_err(|conflict| self.explain(who, "write", conflict))
     }
 
-    /// Completes a `cp.async`.
+    /// Checks writes of `N` bytes by the lanes of a warp, which are known to be inside and aligned, without making them.
     #[inline(always)]
-    pub(crate) fn shared_put<const N: usize>(&mut self, who: Who, offset: u64, data: [u8; N]) -> Checked {
-        self.shared_touch(who, offset, N, Write::CopyDone)?;
-        self.shared[offset as usize..][..N].copy_from_slice(&data);
+    pub(crate) fn shared_touch_units<const N: usize>(&mut self, accesses: &Accesses<'_>, how: Write) -> Checked {
+        if !self.shadow.is_active() {
+            return Ok(());
+        }
+        let &Accesses { warp, pc, .. } = accesses;
+        let result = self.shadow.write_lanes::<N>(accesses, how);
+        result.map_err(|(lane, conflict)| self.explain(Who { warp, lane, pc }, "write", conflict))
+    }
+
+    /// Completes what the lanes of a warp copy by a `cp.async`.
+    #[inline(always)]
+    pub(crate) fn shared_put<const N: usize>(&mut self, accesses: &Accesses<'_>, data: &[[u8; N]; LANES]) -> Checked {
+        self.shared_touch_units::<N>(accesses, Write::CopyDone)?;
+        for lane in lanes(accesses.mask) {
+            self.shared[accesses.at[lane] as usize..][..N].copy_from_slice(&data[lane]);
+        }
         Ok(())
     }
 
@@ -296,7 +291,7 @@ impl<'a> Block<'a> {
     }
 
     #[cold]
-    fn clash(&self, lane: usize, address: u64, clash: &Clash) -> Box<RawFault> {
+    pub(crate) fn clash(&self, lane: usize, address: u64, clash: &Clash) -> Box<RawFault> {
         let verb = |writes: bool| if writes { "writes" } else { "reads" };
         let block = clash.block.map_or("another".to_owned(), |[x, y, z]| format!("({x},{y},{z})"));
         let site = clash.pc.map_or("somewhere".to_owned(), |pc| self.site(pc));
@@ -334,61 +329,4 @@ impl<'a> Block<'a> {
             self.stats.bank_conflict_passes += excess_passes(addresses, mask, bytes);
         }
     }
-}
-
-impl Cx<'_, '_> {
-    #[inline]
-    pub(crate) fn who(&self, lane: usize) -> Who {
-        Who { warp: self.core.id, lane, pc: self.pc }
-    }
-
-    /// What the instruction does to global memory, if that is watched.
-    #[inline(always)]
-    pub(crate) fn touch(&self, args: &Args, writes: bool) -> Option<Touch> {
-        let strong = args.order.reaches_blocks();
-        self.block.options.block_races.then_some(Touch { writes, strong, pc: self.pc })
-    }
-
-    /// Checks an access of `lane` to global memory against those of other blocks.
-    #[inline(always)]
-    pub(crate) fn watch(
-        &mut self,
-        args: &Args,
-        lane: usize,
-        address: u64,
-        bytes: usize,
-        reads: bool,
-        writes: bool,
-    ) -> Checked {
-        let Some(touch) = self.touch(args, writes) else { return Ok(()) };
-        if touch.strong {
-            self.block.memory.synchronise(address, args.order, reads, writes);
-        }
-        let result = self.block.memory.touch(address, bytes, touch);
-        result.map_err(|clash| self.block.clash(lane, address, &clash))
-    }
-
-    /// Range of `lane`'s local memory.
-    pub(crate) fn local_range(&self, lane: usize, offset: u64, bytes: usize) -> Checked<std::ops::Range<usize>> {
-        let size = self.block.kernel.local_bytes as usize;
-        let start = offset as usize;
-        if offset > size as u64 || bytes > size - start {
-            let message = format!("local access of {bytes} bytes out of bounds: offset {offset} of {size} bytes");
-            return Err(RawFault::at_lane(FaultKind::OutOfBounds, lane, message));
-        }
-        let start = lane * size + start;
-        Ok(start..start + bytes)
-    }
-
-    /// An error unless `address` is a multiple of `bytes`.
-    #[inline]
-    pub(crate) fn aligned(lane: usize, address: u64, bytes: usize, space: Space) -> Checked {
-        if address & (bytes as u64 - 1) == 0 { Ok(()) } else { Err(misaligned(lane, address, bytes, space)) }
-    }
-}
-
-#[cold]
-fn misaligned(lane: usize, address: u64, bytes: usize, space: Space) -> Box<RawFault> {
-    let message = format!("misaligned {} access of {bytes} bytes at {address:#x}", space.name());
-    RawFault::at_lane(FaultKind::Misaligned, lane, message)
 }

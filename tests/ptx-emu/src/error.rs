@@ -1,10 +1,13 @@
 //! What can go wrong: loading a module, touching device memory, launching a kernel.
+//!
+//! Displayed by hand, so that the crate has no dependencies: it takes long to compile, and would be compiled anew for every
+//! set of features that others ask of one.
 
+use std::error::Error;
 use std::fmt;
 
 /// PTX that this crate does not accept.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("PTX line {line}: {message}\n  {text}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
     /// Line in the PTX text, from 1.
     pub line: u32,
@@ -15,10 +18,9 @@ pub struct LoadError {
 }
 
 /// A host-side operation on device memory that touches no live allocation, or not the whole of it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryError {
     /// The device is full.
-    #[error("out of device memory: {requested} bytes requested, {free} of {capacity} free")]
     OutOfMemory {
         /// Bytes asked for.
         requested: u64,
@@ -28,13 +30,11 @@ pub enum MemoryError {
         capacity: u64,
     },
     /// Not the start of a live allocation.
-    #[error("{address:#x} is not the start of a live allocation")]
     NotAnAllocation {
         /// The address given.
         address: u64,
     },
     /// The range leaves the allocation it starts in, or starts in none.
-    #[error("{bytes} bytes at {address:#x} are outside device memory: {nearest}")]
     OutOfBounds {
         /// First byte of the range.
         address: u64,
@@ -46,13 +46,11 @@ pub enum MemoryError {
 }
 
 /// A launch that was refused or that a checker stopped.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchError {
     /// The module has no such kernel.
-    #[error("no kernel named `{0}` in the module")]
     NoSuchKernel(String),
     /// Grid, block, shared memory or parameters are outside what the device allows.
-    #[error("{kernel}: {reason}")]
     Configuration {
         /// The kernel.
         kernel: String,
@@ -60,7 +58,6 @@ pub enum LaunchError {
         reason: String,
     },
     /// The kernel did something wrong.
-    #[error(transparent)]
     Fault(Box<Fault>),
 }
 
@@ -126,7 +123,40 @@ pub struct Fault {
     pub seed: Option<u64>,
 }
 
-impl std::error::Error for Fault {}
+impl Error for LoadError {}
+impl Error for MemoryError {}
+impl Error for LaunchError {}
+impl Error for Fault {}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PTX line {}: {}\n  {}", self.line, self.message, self.text)
+    }
+}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory { requested, free, capacity } => {
+                write!(f, "out of device memory: {requested} bytes requested, {free} of {capacity} free")
+            }
+            Self::NotAnAllocation { address } => write!(f, "{address:#x} is not the start of a live allocation"),
+            Self::OutOfBounds { address, bytes, nearest } => {
+                write!(f, "{bytes} bytes at {address:#x} are outside device memory: {nearest}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchKernel(name) => write!(f, "no kernel named `{name}` in the module"),
+            Self::Configuration { kernel, reason } => write!(f, "{kernel}: {reason}"),
+            Self::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -75,6 +75,7 @@
 #![allow(clippy::unnecessary_box_returns, reason = "errors are made in the box in which they travel")]
 #![allow(clippy::inline_always, reason = "lane loops turn into vector code only where the lane function is inlined")]
 
+mod access;
 mod allocate;
 mod block;
 mod check;

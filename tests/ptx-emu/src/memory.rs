@@ -1,14 +1,16 @@
 //! Device memory: allocations in an address space of their own, so that a wild address is an error and never a crash.
 
 mod reserved;
+mod units;
+mod written;
 
 use std::cell::Cell;
 
-use crate::check::blocks::{Clash, LINE, Order, Touch, Trace, Watch, traces};
+use crate::check::blocks::{Clash, Order, Touch, Trace, Watch, traces};
 use crate::error::MemoryError;
-use crate::regs::{LANES, Row, lanes, mask_of};
-use crate::vector;
 use reserved::Reservations;
+pub(crate) use units::Units;
+use written::Written;
 
 /// Distance between allocations. No memory stands behind the gaps, and freed addresses are never handed out again, so
 /// an access past an end or after a free meets nothing.
@@ -29,8 +31,8 @@ pub struct Memory {
     next: u64,
     used: u64,
     capacity: u64,
-    /// Where the last access went: the next one mostly goes there too.
-    last: Cell<usize>,
+    /// Where the last two accesses that differ went: the next one mostly goes to one of both.
+    last: Cell<[usize; 2]>,
     watch: Watch,
 }
 
@@ -38,8 +40,7 @@ pub struct Memory {
 struct Allocation {
     base: u64,
     bytes: Vec<u8>,
-    /// One bit per byte: written.
-    written: Vec<u64>,
+    written: Written,
     /// Which blocks have been where; empty as long as nobody has looked.
     traces: Vec<Trace>,
 }
@@ -52,63 +53,12 @@ impl Allocation {
         &mut self.traces
     }
 
-    /// Offsets of a warp's accesses of `N` bytes, if all are inside and at multiples of `N`; lanes that are off have that of
-    /// the first that is on.
-    #[inline(always)]
-    fn units<const N: usize>(&self, addresses: &Row<u64>, mask: u32) -> Option<Row<u64>> {
-        let first = addresses[mask.trailing_zeros() as usize & 31];
-        let mut at = [0; LANES];
-        let (mut highest, mut bits) = (0, 0);
-        for lane in 0..LANES {
-            let address = if mask >> lane & 1 != 0 { addresses[lane] } else { first };
-            at[lane] = address.wrapping_sub(self.base);
-            highest = highest.max(at[lane]);
-            bits |= at[lane];
-        }
-        let last = (self.bytes.len() as u64).checked_sub(N as u64)?;
-        (highest <= last && bits & (N as u64 - 1) == 0).then_some(at)
-    }
-
     #[inline(always)]
     fn contains(&self, address: u64, bytes: u64) -> bool {
         let offset = address.wrapping_sub(self.base);
         let size = self.bytes.len() as u64;
         offset <= size && bytes <= size - offset
     }
-
-    /// Marks a range as written.
-    fn mark(&mut self, start: usize, bytes: usize) {
-        for word in start / 64..(start + bytes).div_ceil(64) {
-            self.written[word] |= word_mask(word, start, bytes);
-        }
-    }
-
-    /// Has the processor fetch bytes that will be read, and what is known of them.
-    #[inline(always)]
-    fn fetch(&self, bytes: std::ops::Range<usize>) {
-        for line in bytes.start / 64..=(bytes.end - 1) / 64 {
-            vector::prefetch(&self.bytes[64 * line]);
-        }
-        vector::prefetch(&self.written[bytes.start / 64]);
-        if let Some(trace) = self.traces.get(bytes.start / LINE) {
-            vector::prefetch(trace);
-        }
-    }
-
-    fn is_written(&self, start: usize, bytes: usize) -> bool {
-        (start / 64..(start + bytes).div_ceil(64)).all(|word| {
-            let mask = word_mask(word, start, bytes);
-            self.written[word] & mask == mask
-        })
-    }
-}
-
-/// The bits of `word` that belong to the range.
-fn word_mask(word: usize, start: usize, bytes: usize) -> u64 {
-    let from = start.saturating_sub(word * 64).min(64);
-    let to = (start + bytes - word * 64).min(64);
-    let below = |bit: usize| if bit == 64 { u64::MAX } else { (1 << bit) - 1 };
-    below(to) & !below(from)
 }
 
 /// Why a device-side access failed.
@@ -135,7 +85,7 @@ impl Memory {
             next: FIRST_ADDRESS,
             used: 0,
             capacity,
-            last: Cell::new(0),
+            last: Cell::new([0; 2]),
             watch: Watch::default(),
         }
     }
@@ -179,7 +129,7 @@ impl Memory {
         self.allocations.push(Allocation {
             base,
             bytes: vec![FRESH; bytes],
-            written: vec![0; bytes.div_ceil(64)],
+            written: Written::new(bytes, false),
             traces: Vec::new(),
         });
         Ok(base)
@@ -228,7 +178,7 @@ impl Memory {
         let range = self.range(address, data.len())?;
         let allocation = &mut self.allocations[range.index];
         allocation.bytes[range.start..][..data.len()].copy_from_slice(data);
-        allocation.mark(range.start, data.len());
+        allocation.written.mark(range.start..range.start + data.len());
         Ok(())
     }
 
@@ -266,23 +216,10 @@ impl Memory {
         let (to, from) = (self.range(to, bytes)?, self.range(from, bytes)?);
         let source = &self.allocations[from.index];
         let data = source.bytes[from.start..][..bytes].to_vec();
-        let written: Option<Vec<bool>> = (!source.is_written(from.start, bytes))
-            .then(|| (from.start..from.start + bytes).map(|at| source.is_written(at, 1)).collect());
+        let written = source.written.part(from.start..from.start + bytes);
         let target = &mut self.allocations[to.index];
         target.bytes[to.start..][..bytes].copy_from_slice(&data);
-        match written {
-            None => target.mark(to.start, bytes),
-            Some(written) => {
-                for (at, written) in (to.start..).zip(written) {
-                    let bit = 1 << (at % 64);
-                    if written {
-                        target.written[at / 64] |= bit;
-                    } else {
-                        target.written[at / 64] &= !bit;
-                    }
-                }
-            }
-        }
+        target.written.put(to.start, &written);
         Ok(())
     }
 
@@ -305,9 +242,10 @@ impl Memory {
 
     #[inline(always)]
     fn find(&self, address: u64, bytes: u64) -> Option<usize> {
-        let last = self.last.get();
-        if self.allocations.get(last).is_some_and(|allocation| allocation.contains(address, bytes)) {
-            return Some(last);
+        for index in self.last.get() {
+            if self.allocations.get(index).is_some_and(|allocation| allocation.contains(address, bytes)) {
+                return Some(index);
+            }
         }
         self.search(address, bytes)
     }
@@ -324,7 +262,7 @@ impl Memory {
     #[inline(never)]
     fn search(&self, address: u64, bytes: u64) -> Option<usize> {
         let index = self.allocations.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
-        self.last.set(index);
+        self.last.set([index, self.last.get()[0]]);
         self.allocations[index].contains(address, bytes).then_some(index)
     }
 
@@ -356,7 +294,11 @@ impl Memory {
         };
         let allocation = &self.allocations[index];
         let start = (address - allocation.base) as usize;
-        if check_written && !allocation.is_written(start, bytes) { Err(AccessError::Uninitialised) } else { Ok(()) }
+        if check_written && !allocation.written.are(start..start + bytes) {
+            Err(AccessError::Uninitialised)
+        } else {
+            Ok(())
+        }
     }
 
     /// A device-side load of `N` bytes. Inlined, so that the bytes go to registers and not through a `Result` in memory.
@@ -367,7 +309,7 @@ impl Memory {
         };
         let allocation = &self.allocations[index];
         let start = (address - allocation.base) as usize;
-        if check_written && !allocation.is_written(start, N) {
+        if check_written && !allocation.written.are(start..start + N) {
             return Err(AccessError::Uninitialised);
         }
         let mut out = [0; N];
@@ -380,79 +322,6 @@ impl Memory {
     fn unwritten(&self, address: u64, bytes: usize, check_written: bool) -> Result<u8, AccessError> {
         let (byte, is_written) = self.reservations.holds(address, bytes as u64).ok_or(AccessError::OutOfBounds)?;
         if check_written && !is_written { Err(AccessError::Uninitialised) } else { Ok(byte) }
-    }
-
-    /// The allocation that a warp loads from, if all its lanes do so from one, at multiples of `N`, from what has been
-    /// written, and without a race; else the caller goes lane by lane.
-    #[inline(always)]
-    pub(crate) fn load_units<const N: usize>(
-        &mut self,
-        addresses: &Row<u64>,
-        mask: u32,
-        check_written: bool,
-        touch: Option<Touch>,
-    ) -> Option<Units<'_>> {
-        let index = self.find(addresses[mask.trailing_zeros() as usize & 31], N as u64)?;
-        let allocation = &mut self.allocations[index];
-        let at = allocation.units::<N>(addresses, mask)?;
-        if check_written || touch.is_some() {
-            let ranges = Ranges::of(&at, N);
-            ranges.clone().for_each(|range| allocation.fetch(range));
-            let mut unwritten = ranges.clone().filter(|range| !allocation.is_written(range.start, range.len()));
-            if check_written && unwritten.next().is_some() {
-                return None;
-            }
-            if let Some(touch) = touch {
-                self.watch.access(allocation.traces(), ranges, touch).ok()?;
-            }
-        }
-        Some(Units { bytes: &allocation.bytes, at })
-    }
-
-    /// Checks what a warp will load, as `load_units` does, and has the processor fetch it.
-    #[inline(always)]
-    pub(crate) fn prefetch_units<const N: usize>(
-        &mut self,
-        addresses: &Row<u64>,
-        mask: u32,
-        check_written: bool,
-        touch: Option<Touch>,
-    ) -> bool {
-        let Some(units) = self.load_units::<N>(addresses, mask, check_written, touch) else { return false };
-        if !check_written && touch.is_none() {
-            // Not fetched yet by what looks at the bytes.
-            units.at.iter().for_each(|&start| vector::prefetch(&units.bytes[start as usize]));
-        }
-        true
-    }
-
-    /// Stores `value(lane)` for the lanes in `mask`, in order, if all of them go to one allocation, at multiples of `N` and
-    /// without a race; else does nothing and returns false.
-    #[inline(always)]
-    pub(crate) fn store_units<const N: usize>(
-        &mut self,
-        addresses: &Row<u64>,
-        mask: u32,
-        touch: Option<Touch>,
-        value: impl Fn(usize) -> [u8; N],
-    ) -> bool {
-        let Some(index) = self.find(addresses[mask.trailing_zeros() as usize & 31], N as u64) else { return false };
-        let allocation = &mut self.allocations[index];
-        let Some(at) = allocation.units::<N>(addresses, mask) else { return false };
-        let ranges = Ranges::of(&at, N);
-        if let Some(touch) = touch
-            && self.watch.access(allocation.traces(), ranges.clone(), touch).is_err()
-        {
-            return false;
-        }
-        for lane in lanes(mask) {
-            let start = at[lane] as usize;
-            allocation.bytes[start..start + N].copy_from_slice(&value(lane));
-        }
-        for range in ranges {
-            allocation.mark(range.start, range.len());
-        }
-        true
     }
 
     /// Tells blocks that run from now on from those of earlier launches.
@@ -501,53 +370,8 @@ impl Memory {
         let allocation = &mut self.allocations[index];
         let start = (address - allocation.base) as usize;
         allocation.bytes[start..start + N].copy_from_slice(&data);
-        allocation.mark(start, N);
+        allocation.written.mark(start..start + N);
         Ok(())
-    }
-}
-
-/// What a warp's lanes access within one allocation.
-pub(crate) struct Units<'a> {
-    pub(crate) bytes: &'a [u8],
-    /// The offset of each lane.
-    pub(crate) at: Row<u64>,
-}
-
-/// The bytes that a warp's lanes access within one allocation, those of neighbours together where they are the same or
-/// follow each other.
-#[derive(Clone)]
-struct Ranges<'a> {
-    at: &'a Row<u64>,
-    bytes: usize,
-    /// Lanes with which a range begins.
-    firsts: u32,
-}
-
-impl<'a> Ranges<'a> {
-    /// Of `bytes` bytes at the offset of each lane.
-    #[inline(always)]
-    fn of(at: &'a Row<u64>, bytes: usize) -> Self {
-        let mut steps = [u64::MAX; LANES];
-        for lane in 1..LANES {
-            steps[lane] = at[lane].wrapping_sub(at[lane - 1]);
-        }
-        let firsts = mask_of(|lane| steps[lane] != 0 && steps[lane] != bytes as u64);
-        Self { at, bytes, firsts }
-    }
-}
-
-impl Iterator for Ranges<'_> {
-    type Item = std::ops::Range<usize>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.firsts == 0 {
-            return None;
-        }
-        let first = self.firsts.trailing_zeros() as usize;
-        self.firsts &= self.firsts - 1;
-        let next = self.firsts.trailing_zeros() as usize;
-        Some(self.at[first & 31] as usize..self.at[(next - 1) & 31] as usize + self.bytes)
     }
 }
 
@@ -560,16 +384,6 @@ struct Range {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn written_bits_follow_ranges_across_words() {
-        let mut allocation = Allocation { base: 0, bytes: vec![0; 200], written: vec![0; 4], traces: Vec::new() };
-        allocation.mark(60, 10);
-        assert!(allocation.is_written(60, 10) && allocation.is_written(64, 6));
-        assert!(!allocation.is_written(59, 2) && !allocation.is_written(69, 2));
-        allocation.mark(0, 200);
-        assert!(allocation.is_written(0, 200));
-    }
 
     #[test]
     fn ranges_are_checked_and_freed_addresses_stay_dead() {

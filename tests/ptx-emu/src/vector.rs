@@ -5,7 +5,7 @@
 //! multiply-add is one instruction in the one copy and a slow library call in the other.
 #![allow(unsafe_code, reason = "calls of functions with target features, guarded by detection")]
 
-use crate::block::Cx;
+use crate::access::Cx;
 use crate::error::Checked;
 use crate::program::Args;
 use crate::regs::{Regs, Row};
@@ -93,23 +93,27 @@ macro_rules! lane_loop {
 }
 pub(crate) use lane_loop;
 
-/// Compiles a function of an [`Access`] twice, which must be `#[inline(always)]`: `access!(load::<16, 4, false>)`.
+/// Compiles a function of an [`Access`] twice, which must be `#[inline(always)]`: `access!(ballot)`. Or one function for
+/// vector code and another, which need not be fast, for processors without: `access!(load::<16, false>, load::<16, true>)`.
 macro_rules! access {
-    ($function:expr) => {{
+    ($function:expr) => {
+        $crate::vector::access!($function, $function)
+    };
+    ($plain:expr, $vector:expr) => {{
         fn plain(
-            cx: &mut $crate::block::Cx<'_, '_>,
+            cx: &mut $crate::access::Cx<'_, '_>,
             args: &$crate::program::Args,
             mask: u32,
         ) -> $crate::error::Checked {
-            $function(cx, args, mask)
+            $plain(cx, args, mask)
         }
         #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt"))]
         fn vector(
-            cx: &mut $crate::block::Cx<'_, '_>,
+            cx: &mut $crate::access::Cx<'_, '_>,
             args: &$crate::program::Args,
             mask: u32,
         ) -> $crate::error::Checked {
-            $function(cx, args, mask)
+            $vector(cx, args, mask)
         }
         $crate::vector::Access::choose(plain, vector)
     }};

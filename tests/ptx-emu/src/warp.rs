@@ -3,7 +3,8 @@
 //! Lanes that branch apart become *fragments*, each with its own position. The fragment furthest behind runs first and
 //! fragments that reach the same instruction merge, so lanes meet again where their paths do.
 
-use crate::block::{Block, Core, Cx};
+use crate::access::Cx;
+use crate::block::{Block, Core};
 use crate::error::{FaultKind, RawFault};
 use crate::opcode::{Copies, Members, Run};
 use crate::program::{Inst, Special};

@@ -365,6 +365,84 @@ fn lanes_that_store_different_values_to_one_place_conflict() {
     }
 }
 
+/// The lanes of a warp that copy and load alike are looked at together, and yet each is judged for itself.
+#[test]
+fn copies_of_a_warp_are_judged_lane_by_lane() {
+    /// Words of the source, of which the last four are not written.
+    const WORDS: usize = 132;
+    const ALL: u32 = u32::MAX;
+    type Place = fn(u32) -> u32;
+    type Expected = Option<(FaultKind, u32)>;
+    let apart: Place = |lane| 16 * lane;
+    let shifted: Place = |lane| 16 * lane + 16;
+    let far: Place = |lane| 16 * lane + 32;
+    let cases: [(&str, Place, Place, u32, u32, Expected); 14] = [
+        ("neighbours", apart, apart, ALL, 32, None),
+        ("turned", |lane| 16 * (lane ^ 5), apart, ALL, 32, None),
+        ("one source", apart, |_| 64, ALL, 32, None),
+        ("a part of a warp", apart, apart, ALL, 20, None),
+        (
+            "lanes that are off may be anywhere",
+            |lane| (16 * lane) << (lane % 3 * 5),
+            |lane| (16 * lane) << (lane % 3 * 9),
+            0x4924_9249,
+            32,
+            None,
+        ),
+        ("past the target's end", |lane| 16 * lane + 528, apart, ALL, 32, Some((FaultKind::OutOfBounds, 31))),
+        ("up to the target's end", |lane| 16 * lane + 528, apart, ALL >> 1, 32, None),
+        ("past what is written", apart, shifted, ALL, 32, Some((FaultKind::Uninitialised, 31))),
+        ("up to what is written", apart, shifted, ALL >> 1, 32, None),
+        ("past the source's end", apart, far, 1 << 31, 32, Some((FaultKind::OutOfBounds, 31))),
+        ("the first lane that may not is named", apart, far, ALL, 32, Some((FaultKind::Uninitialised, 30))),
+        ("one target for two lanes", |lane| 16 * (lane % 31), apart, ALL, 32, Some((FaultKind::PendingCopy, 31))),
+        (
+            "a misaligned source",
+            apart,
+            |lane| if lane == 7 { 120 } else { 16 * lane },
+            ALL,
+            32,
+            Some((FaultKind::Misaligned, 7)),
+        ),
+        (
+            "a misaligned target",
+            |lane| if lane == 9 { 152 } else { 16 * lane },
+            apart,
+            ALL,
+            32,
+            Some((FaultKind::Misaligned, 9)),
+        ),
+    ];
+    let text = support::kernel(
+        ".reg .pred %p1;\n.reg .b32 %r<10>;\n.reg .b64 %d<5>;\n.shared .align 16 .b8 at[1024];",
+        "ld.param.u64 %d1, [in];\nld.param.u64 %d2, [out];\nmov.u32 %r1, %tid.x;\nmad.wide.u32 %d3, %r1, 16, %d1;\n\
+         ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%d3];\nsetp.ne.u32 %p1, %r4, 0;\nmov.u32 %r6, at;\nadd.u32 %r6, %r6, %r2;\n\
+         cvt.u64.u32 %d4, %r3;\nadd.u64 %d4, %d4, %d2;\n@%p1 cp.async.cg.shared.global [%r6], [%d4], 16;\n\
+         cp.async.wait_all;\n@%p1 ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [%r6];\n@%p1 st.global.v4.u32 [%d3], {%r2, %r3, %r4, %r5};",
+    );
+    for (name, to, from, mask, threads, expected) in cases {
+        let mut device = Device::new(&text);
+        let lanes = |lane: u32| [to(lane), from(lane), mask >> lane & 1, 0];
+        let table: Vec<u32> = (0..32).flat_map(lanes).collect();
+        let table = device.upload(&table);
+        let source = device.buffer(WORDS);
+        let data: Vec<u8> = (0..WORDS as u32 - 4).flat_map(|word| (1000 + word).to_le_bytes()).collect();
+        device.memory.write(source, &data).unwrap();
+        let params = Params::new().u64(table).u64(source);
+        if let Some(expected) = expected {
+            let fault = device.fault("k", threads, &params);
+            assert_eq!((fault.kind, fault.lane), (expected.0, Some(expected.1)), "{name}: {fault}");
+            continue;
+        }
+        device.run("k", threads, &params).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for lane in (0..threads).filter(|lane| mask >> lane & 1 != 0) {
+            let first = 1000 + from(lane) / 4;
+            let copied = device.download(table + 16 * u64::from(lane), 4);
+            assert_eq!(copied, [first, first + 1, first + 2, first + 3], "{name}: lane {lane}");
+        }
+    }
+}
+
 #[test]
 fn a_conflict_names_both_lanes_and_the_place() {
     let text = support::kernel(

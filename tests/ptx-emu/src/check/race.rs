@@ -10,124 +10,16 @@
 //! What is known is kept in cells: one for every unit of 16 bytes, the most that a lane accesses, as long as units are
 //! accessed as a whole, and one for every granule, the least that the kernel accesses, once a unit is split.
 
-use crate::error::FaultKind;
+mod cell;
 
-const NOBODY: u16 = u16::MAX;
-/// Several lanes of one warp, or several warps, have read.
-const SEVERAL: u16 = u16::MAX - 1;
+use cell::{Cell, FRESH, SEVERAL, SPLIT, Ticks, UNSETTLED};
+
+use crate::error::FaultKind;
+use crate::regs::{LANES, Row, lanes, mask_of};
+
 const WARPS: usize = 32;
 /// log2 of the bytes of a unit.
 const UNIT_SHIFT: u32 = 4;
-/// The tick of a write that is under way.
-const UNSETTLED: u32 = u32::MAX;
-
-/// What is known of a unit or a granule of shared memory.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    /// When it was last written: before the block began if nobody has, `UNSETTLED` while a `cp.async` is under way.
-    write_tick: u32,
-    read_tick: u32,
-    /// Bit per warp that read since the last write.
-    read_warps: u32,
-    write_pc: u32,
-    read_pc: u32,
-    writer: u16,
-    reader: u16,
-    /// `cp.async` operations under way to this granule.
-    pending: u8,
-    /// While some are: it had been written before.
-    written_before: bool,
-    /// The last write was an atomic.
-    atomic: bool,
-    /// A unit whose granules have cells of their own; the rest of this one means nothing.
-    split: bool,
-}
-
-const FRESH: Cell = Cell {
-    write_tick: 0,
-    read_tick: 0,
-    read_warps: 0,
-    write_pc: 0,
-    read_pc: 0,
-    writer: NOBODY,
-    reader: NOBODY,
-    pending: 0,
-    written_before: false,
-    atomic: false,
-    split: false,
-};
-
-impl Cell {
-    /// Whether somebody has written since the block began, at tick `start`.
-    fn is_initialised(&self, start: u32) -> bool {
-        if self.pending == 0 { self.write_tick >= start } else { self.written_before }
-    }
-
-    /// Whether another thread wrote, with nothing that orders that before `thread`.
-    fn written_unordered(&self, thread: u16, seen: &[u32; WARPS]) -> bool {
-        self.writer != NOBODY && self.writer != thread && self.write_tick >= seen[usize::from(self.writer / 32)]
-    }
-
-    /// Whether another thread read, with nothing that orders that before `thread`.
-    fn read_unordered(&self, thread: u16, seen: &[u32; WARPS]) -> bool {
-        let warp = usize::from(thread / 32);
-        let own = self.read_warps >> warp & 1 != 0 && self.reader != thread && self.read_tick >= seen[warp];
-        own || any_unordered(self.read_warps & !(1 << warp), self.read_tick, seen)
-    }
-
-    /// Which rule a write by `thread` breaks.
-    fn judge_write(&self, thread: u16, how: Write, seen: &[u32; WARPS]) -> Option<FaultKind> {
-        let copying = self.pending > u8::from(how == Write::CopyDone);
-        if copying && (how != Write::CopyIssue || self.writer != thread) {
-            return Some(FaultKind::PendingCopy);
-        }
-        let harmless = how == Write::Same || (how == Write::Atomic && self.atomic);
-        if !harmless && self.written_unordered(thread, seen) {
-            return Some(FaultKind::WriteAfterWrite);
-        }
-        self.read_unordered(thread, seen).then_some(FaultKind::WriteAfterRead)
-    }
-
-    /// Records a read at tick `now`, of which all is known that could speak against it.
-    #[inline(always)]
-    fn note_read(&mut self, access: &Access, now: u32, floor: u32, seen: &[u32; WARPS]) {
-        let bit = 1 << access.warp;
-        if self.read_tick < floor {
-            // All earlier readers come before this one; whoever is ordered after it is ordered after them.
-            self.read_warps = bit;
-            self.read_tick = now;
-            self.reader = access.thread();
-        } else if self.read_warps != bit || self.read_tick != now {
-            self.note_one_of_several(access, now, seen);
-        } else if self.reader != access.thread() {
-            self.reader = SEVERAL;
-        }
-        self.read_pc = access.pc;
-    }
-
-    fn note_one_of_several(&mut self, access: &Access, now: u32, seen: &[u32; WARPS]) {
-        let bit = 1 << access.warp;
-        if any_unordered(self.read_warps & !bit, self.read_tick, seen) {
-            self.read_warps |= bit;
-            self.read_tick = self.read_tick.max(now);
-            self.reader = SEVERAL;
-        } else {
-            self.read_warps = bit;
-            self.read_tick = now;
-            self.reader = access.thread();
-        }
-    }
-
-    /// Records a write at tick `now`.
-    #[inline(always)]
-    fn note_write(&mut self, access: &Access, now: u32) {
-        self.writer = access.thread();
-        self.write_tick = now;
-        self.write_pc = access.pc;
-        self.read_warps = 0;
-        self.atomic = false;
-    }
-}
 
 /// Who accesses what, from where: a power of two of bytes, at a multiple of it, and no more than a unit.
 #[derive(Clone, Copy, Debug)]
@@ -142,9 +34,29 @@ pub(crate) struct Access {
 impl Access {
     #[inline(always)]
     fn thread(&self) -> u16 {
-        (self.warp * 32 + self.lane) as u16
+        (self.warp * LANES + self.lane) as u16
     }
 }
+
+/// What the lanes of a warp access by one instruction, from where: each a multiple of its length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accesses<'a> {
+    pub(crate) warp: usize,
+    pub(crate) pc: u32,
+    /// The offset of each lane; those of lanes that are not in `mask` mean nothing.
+    pub(crate) at: &'a Row<u64>,
+    pub(crate) mask: u32,
+}
+
+impl Accesses<'_> {
+    #[inline(always)]
+    fn of(&self, lane: usize, bytes: usize) -> Access {
+        Access { warp: self.warp, lane, pc: self.pc, offset: self.at[lane], bytes: bytes as u32 }
+    }
+}
+
+/// A rule that the access of a lane breaks.
+type ConflictOfLane = (usize, Conflict);
 
 /// How a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,19 +171,23 @@ impl Shadow {
         self.floor[warp] = self.seen[warp][..self.warps].iter().copied().min().unwrap_or(0);
     }
 
+    #[inline(always)]
+    fn ticks(&self, warp: usize) -> Ticks {
+        Ticks { start: self.start, floor: self.floor[warp], now: self.seen[warp][warp] }
+    }
+
     /// The cells of what is accessed.
     #[inline(always)]
-    fn cells(&mut self, access: &Access) -> std::ops::Range<usize> {
-        let unit = (access.offset >> UNIT_SHIFT) as usize;
-        let whole = access.bytes == 1 << UNIT_SHIFT;
-        if !self.cells[unit].split {
-            if whole {
+    fn cells(&mut self, offset: u64, bytes: usize) -> std::ops::Range<usize> {
+        let unit = (offset >> UNIT_SHIFT) as usize;
+        if self.cells[unit].pending != SPLIT {
+            if bytes == 1 << UNIT_SHIFT {
                 return unit..unit + 1;
             }
             self.split(unit);
         }
-        let first = self.units + (access.offset >> self.shift) as usize;
-        first..first + (access.bytes >> self.shift) as usize
+        let first = self.units + (offset >> self.shift) as usize;
+        first..first + (bytes >> self.shift)
     }
 
     fn granules_of(&self, unit: usize) -> std::ops::Range<usize> {
@@ -287,7 +203,8 @@ impl Shadow {
             self.copying += granules.len() - 1;
         }
         self.cells[granules].fill(cell);
-        self.cells[unit].split = true;
+        self.cells[unit].pending = SPLIT;
+        self.cells[unit].write_tick = UNSETTLED;
     }
 
     /// Makes one of a unit's granules again before a write to all of it, if they were last touched before tick `floor`,
@@ -296,10 +213,8 @@ impl Shadow {
     fn join_granules(&mut self, unit: usize, floor: u32) {
         let granules = &self.cells[self.granules_of(unit)];
         let first = granules[0];
-        let alike = |cell: &Cell| {
-            let settled = cell.write_tick < floor && cell.read_tick < floor;
-            settled && cell.is_initialised(self.start) == first.is_initialised(self.start)
-        };
+        let alike =
+            |cell: &Cell| cell.is_settled(floor) && cell.is_initialised(self.start) == first.is_initialised(self.start);
         if granules.iter().all(alike) {
             self.cells[unit] = first;
         }
@@ -311,24 +226,49 @@ impl Shadow {
         Conflict { kind, offset: (index as u64) << shift, other }
     }
 
-    /// Checks and records a read.
+    /// Checks and records reads of `N` bytes by the lanes of a warp.
     #[inline(always)]
-    pub(crate) fn read(&mut self, access: &Access) -> Result<(), Conflict> {
-        let (start, floor) = (self.start, self.floor[access.warp]);
-        for index in self.cells(access) {
-            let seen = &self.seen[access.warp];
-            let cell = &mut self.cells[index];
-            // Written in this block, and before a barrier of all.
-            if cell.write_tick.wrapping_sub(start) < floor - start {
-                cell.note_read(access, seen[access.warp], floor, seen);
+    pub(crate) fn read_lanes<const N: usize>(&mut self, accesses: &Accesses<'_>) -> Result<(), ConflictOfLane> {
+        let &Accesses { warp, pc, at, mask } = accesses;
+        let Ticks { start, floor, .. } = self.ticks(warp);
+        // Written in this block, and before a barrier of all.
+        let ready = |cell: &Cell| cell.write_tick.wrapping_sub(start) < floor - start;
+        // Neighbours that read the same are one reader that is several.
+        let mut firsts = mask_of(|lane| lane == 0 || at[lane] != at[lane - 1]);
+        while firsts != 0 {
+            let first = firsts.trailing_zeros();
+            firsts &= firsts - 1;
+            let run = mask & (u32::MAX << first) & !u32::MAX.checked_shl(firsts.trailing_zeros()).unwrap_or(0);
+            if run == 0 {
+                continue;
+            }
+            let lane = run.trailing_zeros() as usize;
+            let reader = if run.is_power_of_two() { (warp * LANES + lane) as u16 } else { SEVERAL };
+            let cells = self.cells(at[lane], N);
+            let seen = &self.seen[warp];
+            let cells = &mut self.cells[cells];
+            if cells.iter().all(ready) {
+                for cell in cells {
+                    cell.note_read(warp, reader, pc, floor, seen);
+                }
             } else {
-                self.read_closely(access, index)?;
+                for lane in lanes(run) {
+                    self.read(&accesses.of(lane, N)).map_err(|conflict| (lane, conflict))?;
+                }
             }
         }
         Ok(())
     }
 
+    /// Checks and records a read.
     #[inline(never)]
+    pub(crate) fn read(&mut self, access: &Access) -> Result<(), Conflict> {
+        for index in self.cells(access.offset, access.bytes as usize) {
+            self.read_closely(access, index)?;
+        }
+        Ok(())
+    }
+
     fn read_closely(&mut self, access: &Access, index: usize) -> Result<(), Conflict> {
         let seen = &self.seen[access.warp];
         let cell = &self.cells[index];
@@ -345,40 +285,44 @@ impl Shadow {
         if self.rules.uninitialised && !cell.is_initialised(self.start) {
             return Err(self.conflict(FaultKind::Uninitialised, index, None));
         }
-        self.cells[index].note_read(access, seen[access.warp], self.floor[access.warp], seen);
+        self.cells[index].note_read(access.warp, access.thread(), access.pc, self.floor[access.warp], seen);
+        Ok(())
+    }
+
+    /// Checks and records writes of `N` bytes by the lanes of a warp.
+    #[inline(always)]
+    pub(crate) fn write_lanes<const N: usize>(
+        &mut self,
+        accesses: &Accesses<'_>,
+        how: Write,
+    ) -> Result<(), ConflictOfLane> {
+        let ticks = self.ticks(accesses.warp);
+        for lane in lanes(accesses.mask) {
+            let writer = (accesses.warp * LANES + lane) as u16;
+            let unit = (accesses.at[lane] >> UNIT_SHIFT) as usize;
+            let noted = N == 1 << UNIT_SHIFT
+                && self.cells[unit].note_write_at_a_glance(writer, accesses.pc, how, ticks, &mut self.copying);
+            if !noted {
+                self.write(&accesses.of(lane, N), how).map_err(|conflict| (lane, conflict))?;
+            }
+        }
         Ok(())
     }
 
     /// Checks and records a write.
     #[inline(always)]
     pub(crate) fn write(&mut self, access: &Access, how: Write) -> Result<(), Conflict> {
-        let floor = self.floor[access.warp];
-        let now = self.seen[access.warp][access.warp];
+        let ticks = self.ticks(access.warp);
         if access.bytes == 1 << UNIT_SHIFT {
             let unit = (access.offset >> UNIT_SHIFT) as usize;
-            if self.cells[unit].split {
-                self.join_granules(unit, floor);
+            if self.cells[unit].pending == SPLIT {
+                self.join_granules(unit, ticks.floor);
             }
         }
-        for index in self.cells(access) {
+        for index in self.cells(access.offset, access.bytes as usize) {
             let cell = &mut self.cells[index];
-            let settled = cell.write_tick < floor && cell.read_tick < floor;
-            match how {
-                // Last touched before a barrier of all.
-                Write::Store | Write::Same if settled => cell.note_write(access, now),
-                Write::CopyIssue if settled => {
-                    cell.written_before = cell.is_initialised(self.start);
-                    cell.note_write(access, UNSETTLED);
-                    cell.pending = 1;
-                    self.copying += 1;
-                }
-                // Nobody has touched it since this thread began to copy.
-                Write::CopyDone if cell.pending == 1 && cell.writer == access.thread() && cell.read_warps == 0 => {
-                    cell.note_write(access, now);
-                    cell.pending = 0;
-                    self.copying -= 1;
-                }
-                _ => self.write_closely(access, how, index)?,
+            if !cell.note_write_at_a_glance(access.thread(), access.pc, how, ticks, &mut self.copying) {
+                self.write_closely(access, how, index)?;
             }
         }
         Ok(())
@@ -405,34 +349,22 @@ impl Shadow {
         let cell = &mut self.cells[index];
         let was_pending = cell.pending;
         match how {
-            Write::CopyIssue => cell.pending = cell.pending.saturating_add(1),
+            Write::CopyIssue => cell.pending = (cell.pending + 1).min(SPLIT - 1),
             Write::CopyDone => cell.pending = cell.pending.saturating_sub(1),
             Write::Store | Write::Same | Write::Atomic => {}
         }
         self.copying = self.copying + usize::from(cell.pending > 0) - usize::from(was_pending > 0);
         cell.written_before = initialised || how != Write::CopyIssue;
-        cell.note_write(access, if cell.pending > 0 { UNSETTLED } else { now });
+        cell.note_write(access.thread(), access.pc, if cell.pending > 0 { UNSETTLED } else { now });
         cell.atomic = how == Write::Atomic;
         Ok(())
     }
 }
 
-/// Whether one of `warps` is not known to be past `tick`.
-#[inline]
-fn any_unordered(warps: u32, tick: u32, seen: &[u32; WARPS]) -> bool {
-    let mut rest = warps;
-    while rest != 0 {
-        if tick >= seen[rest.trailing_zeros() as usize] {
-            return true;
-        }
-        rest &= rest - 1;
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn shadow() -> Shadow {
         Shadow::new(64, 2, Rules { races: true, uninitialised: true }, 3)
@@ -536,6 +468,131 @@ mod tests {
         shadow.read(&whole(1)).unwrap();
         shadow.read(&by(1)).unwrap();
         assert_eq!(shadow.copying, 0);
+    }
+
+    /// The accesses of a warp, lane by lane and without a short cut.
+    fn one_by_one(shadow: &mut Shadow, accesses: &Accesses<'_>, bytes: usize, how: Option<Write>) -> Outcome {
+        for lane in lanes(accesses.mask) {
+            let access = accesses.of(lane, bytes);
+            let unit = (access.offset >> UNIT_SHIFT) as usize;
+            if how.is_some() && bytes == 1 << UNIT_SHIFT && shadow.cells[unit].pending == SPLIT {
+                shadow.join_granules(unit, shadow.floor[access.warp]);
+            }
+            for index in shadow.cells(access.offset, bytes) {
+                let result = match how {
+                    None => shadow.read_closely(&access, index),
+                    Some(how) => shadow.write_closely(&access, how, index),
+                };
+                result.map_err(|conflict| (lane, conflict))?;
+            }
+        }
+        Ok(())
+    }
+
+    type Outcome = Result<(), ConflictOfLane>;
+
+    fn together(shadow: &mut Shadow, accesses: &Accesses<'_>, bytes: usize, how: Option<Write>) -> Outcome {
+        match (how, bytes) {
+            (None, 4) => shadow.read_lanes::<4>(accesses),
+            (None, 8) => shadow.read_lanes::<8>(accesses),
+            (None, _) => shadow.read_lanes::<16>(accesses),
+            (Some(how), 4) => shadow.write_lanes::<4>(accesses, how),
+            (Some(how), 8) => shadow.write_lanes::<8>(accesses, how),
+            (Some(how), _) => shadow.write_lanes::<16>(accesses, how),
+        }
+    }
+
+    /// A cell of which two shadows know different things. Whether it was written before the copy to it means something only
+    /// while there is one.
+    fn difference(first: &Shadow, second: &Shadow) -> Option<String> {
+        assert_eq!((first.copying, first.seen), (second.copying, second.seen));
+        let known = |cell: &Cell| {
+            format!("{:?}", Cell { written_before: cell.written_before && (1..SPLIT).contains(&cell.pending), ..*cell })
+        };
+        let mut cells = first.cells.iter().zip(&second.cells).map(|(first, second)| (known(first), known(second)));
+        cells.find(|(first, second)| first != second).map(|(first, second)| format!("{first}\n{second}"))
+    }
+
+    /// Where the lanes of a warp access 512 bytes: all one place, neighbours, pairs of lanes one place, turned as against bank
+    /// conflicts, or anywhere.
+    fn offsets(random: &mut Random, bytes: u64) -> Row<u64> {
+        let places = 512 / bytes;
+        let (pattern, first) = (random.below(5), random.below(places));
+        std::array::from_fn(|lane| {
+            let lane = lane as u64;
+            let place = match pattern {
+                0 => first,
+                1 => first + lane,
+                2 => first + lane / 2,
+                3 => lane ^ first,
+                _ => random.below(places),
+            };
+            place % places * bytes
+        })
+    }
+
+    #[test]
+    fn what_a_warp_does_together_is_what_its_lanes_do_one_by_one() {
+        println!("seed 13");
+        let mut random = Random::new(13);
+        let rules = Rules { races: true, uninitialised: true };
+        let mut found = [0; 2];
+        for shift in [2, 3, 4] {
+            let mut shadows = [(); 2].map(|()| Shadow::new(512, shift, rules, 3));
+            let mut copies = Vec::new();
+            for round in 0..3000 {
+                let warp = random.below(3) as usize;
+                let bytes = (1 << shift) << random.below(5 - u64::from(shift));
+                let masks = [u32::MAX, 0xffff, 1 << random.below(32), random.below(1 << 32) as u32];
+                let mask = masks[random.below(4) as usize];
+                let mut access = (warp, offsets(&mut random, bytes), mask, bytes as usize);
+                let how = match random.below(12) {
+                    0..5 => None,
+                    5 => Some(Write::Store),
+                    6 => Some(Write::Same),
+                    7 => Some(Write::Atomic),
+                    8 => {
+                        copies.push(access);
+                        Some(Write::CopyIssue)
+                    }
+                    9 if !copies.is_empty() => {
+                        access = copies.swap_remove(random.below(copies.len() as u64) as usize);
+                        Some(Write::CopyDone)
+                    }
+                    10 => {
+                        let members = [0b111, 0b011, 0b110][random.below(3) as usize];
+                        for shadow in &mut shadows {
+                            shadow.join(members);
+                        }
+                        continue;
+                    }
+                    11 if round % 40 == 0 => {
+                        for shadow in &mut shadows {
+                            shadow.reset();
+                        }
+                        copies.clear();
+                        continue;
+                    }
+                    _ => {
+                        for shadow in &mut shadows {
+                            shadow.tick(warp);
+                        }
+                        continue;
+                    }
+                };
+                let (warp, at, mask, bytes) = access;
+                let accesses = Accesses { warp, pc: round, at: &at, mask };
+                let [first, second] = &mut shadows;
+                let outcome = together(first, &accesses, bytes, how);
+                assert_eq!(outcome, one_by_one(second, &accesses, bytes, how), "{round}: {how:?} {accesses:?}");
+                if let Some(difference) = difference(first, second) {
+                    panic!("{round}: {how:?} {accesses:?}: {difference}");
+                }
+                found[usize::from(outcome.is_err())] += 1;
+            }
+        }
+        println!("{found:?} without and with a conflict");
+        assert!(found.iter().all(|count| *count > 500), "{found:?}");
     }
 
     #[test]

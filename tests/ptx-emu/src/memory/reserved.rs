@@ -1,7 +1,7 @@
 //! Allocations too large to be there as a whole: addresses are reserved, and memory stands only behind the parts that have
 //! been written. Of those that have not, it is known what they all hold.
 
-use super::{Allocation, FRESH, Memory};
+use super::{Allocation, FRESH, Memory, Written};
 
 /// Allocations from this size on are only reserved.
 const SMALLEST: usize = 256 << 20;
@@ -63,11 +63,10 @@ impl Reservations {
         let range = self.find(address, 1)?;
         let offset = (address - range.base) / PART * PART;
         let length = PART.min(range.length - offset) as usize;
-        let written = if range.filled.is_some() { u64::MAX } else { 0 };
         Some(Allocation {
             base: range.base + offset,
             bytes: vec![range.filled.unwrap_or(FRESH); length],
-            written: vec![written; length.div_ceil(64)],
+            written: Written::new(length, range.filled.is_some()),
             traces: Vec::new(),
         })
     }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::{Run, Slot, Table};
-use crate::block::{Cx, Who};
-use crate::check::race::Write;
+use crate::access::Cx;
+use crate::check::race::{Accesses, Write};
 use crate::error::{Checked, FaultKind, RawFault};
 use crate::program::Args;
-use crate::regs::{LANES, Row, lanes, mask_of};
+use crate::regs::{FULL, LANES, Row, lanes, mask_of};
 use crate::ty::{Space, Ty};
 use crate::vector::{Access, access};
 
@@ -51,13 +51,13 @@ pub(super) fn register(table: &mut Table) {
                 for &bytes in sizes {
                     let plain = [Slot::Addr, Slot::Addr, Slot::Exactly(bytes)];
                     let sized = [Slot::Addr, Slot::Addr, Slot::Exactly(bytes), Slot::Src(Ty::U32)];
-                    let (whole, part) = match bytes {
-                        4 => (access!(start::<4, false>), access!(start::<4, true>)),
-                        8 => (access!(start::<8, false>), access!(start::<8, true>)),
-                        _ => (access!(start::<16, false>), access!(start::<16, true>)),
+                    let run = match bytes {
+                        4 => access!(start::<4, false>, start::<4, true>),
+                        8 => access!(start::<8, false>, start::<8, true>),
+                        _ => access!(start::<16, false>, start::<16, true>),
                     };
-                    table.add_access(&name, &plain, Space::Shared, bytes, Run::Access(whole));
-                    table.add_access(&name, &sized, Space::Shared, bytes, Run::Access(part));
+                    table.add_access(&name, &plain, Space::Shared, bytes, Run::Access(run));
+                    table.add_access(&name, &sized, Space::Shared, bytes, Run::Access(run));
                 }
             }
         }
@@ -76,28 +76,17 @@ pub(super) fn register(table: &mut Table) {
     table.add("cp.async.wait_all", &[], Run::Access(access!(wait_all)));
 }
 
+/// Checks copies of `N` bytes, of all lanes together where that is possible if `TOGETHER`, and notes them down.
 #[inline(always)]
-fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
+fn start<const N: usize, const TOGETHER: bool>(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
     let to = cx.core.regs.addresses(args, 0, args.imm[0]);
     let from = cx.core.regs.addresses(args, 1, args.imm[1]);
     cx.block.count_shared(&to, mask, N as u32);
-    let filled = if PART { cx.core.regs.get::<u32>(args.r[2]) } else { [N as u32; LANES] };
+    let is_sized = args.operands > 2;
+    let filled = if is_sized { cx.core.regs.get::<u32>(args.r[2]) } else { [N as u32; LANES] };
     let whole = mask & mask_of(|lane| filled[lane] == N as u32);
-    let nothing = mask & mask_of(|lane| filled[lane] == 0);
-    let touch = cx.touch(args, false);
-    let check_written = cx.block.options.uninitialised_global;
-    // Most lanes copy all or nothing, and all from one place; these are checked together, and fetched soon.
-    let misaligned = mask_of(|lane| !from[lane].is_multiple_of(N as u64));
-    let alike = (whole | nothing) == mask
-        && nothing & misaligned == 0
-        && cx.block.shared_units::<N>(&to, mask).is_some()
-        && (whole == 0 || cx.block.memory.prefetch_units::<N>(&from, whole, check_written, touch));
-    if alike {
-        for lane in lanes(mask) {
-            cx.block.shared_write(cx.who(lane), to[lane], N, Write::CopyIssue)?;
-        }
-    } else {
-        start_each::<N>(cx, args, mask, &to, &from, &filled)?;
+    if !(TOGETHER && check_together::<N>(cx, args, mask, whole, [&to, &from], &filled)?) {
+        check_each::<N>(cx, args, mask, &to, &from, &filled)?;
     }
     let copies = &mut cx.core.copies;
     let mut left = mask;
@@ -110,9 +99,35 @@ fn start<const N: usize, const PART: bool>(cx: &mut Cx<'_, '_>, args: &Args, mas
     Ok(())
 }
 
+/// Most lanes copy all or nothing, and all from one place; these are checked together, and fetched soon. Of others this says
+/// false.
+#[inline(always)]
+fn check_together<const N: usize>(
+    cx: &mut Cx<'_, '_>,
+    args: &Args,
+    mask: u32,
+    whole: u32,
+    [to, from]: [&Row<u64>; 2],
+    filled: &Row<u32>,
+) -> Checked<bool> {
+    let nothing = mask & mask_of(|lane| filled[lane] == 0);
+    let misaligned = mask_of(|lane| !from[lane].is_multiple_of(N as u64));
+    if (whole | nothing) != mask || nothing & misaligned != 0 || cx.block.shared_units::<N>(to, mask).is_none() {
+        return Ok(false);
+    }
+    let touch = cx.touch(args, false);
+    let check_written = cx.block.options.uninitialised_global;
+    if whole != 0 && cx.block.memory.prefetch_units::<N>(from, whole, check_written, touch).is_none() {
+        return Ok(false);
+    }
+    let accesses = Accesses { warp: cx.core.id, pc: cx.pc, at: to, mask };
+    cx.block.shared_touch_units::<N>(&accesses, Write::CopyIssue)?;
+    Ok(true)
+}
+
 /// Checks the copies lane by lane, and says which lane may not.
 #[inline(never)]
-fn start_each<const N: usize>(
+fn check_each<const N: usize>(
     cx: &mut Cx<'_, '_>,
     args: &Args,
     mask: u32,
@@ -137,13 +152,16 @@ fn start_each<const N: usize>(
     Ok(())
 }
 
-/// Makes the copies of the lanes in `mask` that are `due`, in the order in which they were started.
+/// Makes the copies of the lanes in `mask` that are due, in the order in which they were started: those of all groups that
+/// have been committed but the last `keep` ones, or, without that, of all.
 #[inline(always)]
-fn finish(cx: &mut Cx<'_, '_>, mask: u32, due: impl Fn(u32, u32) -> bool) -> Checked {
+fn finish(cx: &mut Cx<'_, '_>, mask: u32, keep: Option<u32>) -> Checked {
     let committed = cx.core.copies.committed;
     let mut copies = std::mem::take(&mut cx.core.copies.pending);
     for copy in &mut copies {
-        let now = copy.mask & mask & mask_of(|lane| due(copy.group, committed[lane]));
+        // A group not yet committed is never waited for.
+        let due = keep.map_or(FULL, |keep| mask_of(|lane| copy.group.saturating_add(keep) < committed[lane]));
+        let now = copy.mask & mask & due;
         if now == 0 {
             continue;
         }
@@ -166,6 +184,7 @@ fn finish(cx: &mut Cx<'_, '_>, mask: u32, due: impl Fn(u32, u32) -> bool) -> Che
 fn make<const N: usize>(cx: &mut Cx<'_, '_>, copy: &Copy, mask: u32) -> Checked {
     let mut data = [[0; N]; LANES];
     let whole = mask & copy.whole;
+    let mut others = mask;
     if whole != 0
         && let Some(units) = cx.block.memory.load_units::<N>(&copy.from, whole, false, None)
     {
@@ -173,29 +192,20 @@ fn make<const N: usize>(cx: &mut Cx<'_, '_>, copy: &Copy, mask: u32) -> Checked 
             data[lane].copy_from_slice(&units.bytes[units.at[lane] as usize..][..N]);
         }
         cx.block.stats.global_load_bytes += N as u64 * u64::from(whole.count_ones());
-    } else {
-        for lane in lanes(whole) {
-            cx.block.global_copy(lane, copy.from[lane], &mut data[lane])?;
-        }
+        others &= !whole;
     }
-    for lane in lanes(mask & !copy.whole) {
+    for lane in lanes(others) {
         cx.block.global_copy(lane, copy.from[lane], &mut data[lane][..copy.filled[lane] as usize])?;
     }
-    for lane in lanes(mask) {
-        let who = Who { warp: cx.core.id, lane, pc: copy.pc };
-        cx.block.shared_put(who, copy.to[lane], data[lane])?;
-    }
-    Ok(())
+    cx.block.shared_put(&Accesses { warp: cx.core.id, pc: copy.pc, at: &copy.to, mask }, &data)
 }
 
 #[inline(always)]
 fn wait_group(cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
-    let keep = args.imm[0] as u32;
-    // A group not yet committed is never waited for.
-    finish(cx, mask, |group, committed| group.saturating_add(keep) < committed)
+    finish(cx, mask, Some(args.imm[0] as u32))
 }
 
 #[inline(always)]
 fn wait_all(cx: &mut Cx<'_, '_>, _: &Args, mask: u32) -> Checked {
-    finish(cx, mask, |_, _| true)
+    finish(cx, mask, None)
 }

@@ -1,7 +1,7 @@
 //! `atom` and `red`.
 
 use super::{Run, Slot, Table, order_of};
-use crate::block::Cx;
+use crate::access::Cx;
 use crate::check::blocks::Order;
 use crate::error::Checked;
 use crate::program::Args;

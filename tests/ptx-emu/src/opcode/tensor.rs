@@ -1,11 +1,11 @@
 //! `ldmatrix` and `mma`.
 
 use super::{Members, Run, Slot, Table};
-use crate::block::Cx;
+use crate::access::Cx;
 use crate::error::Checked;
 use crate::half::{from_bf16, from_e4m3, from_e5m2, from_f16};
 use crate::program::Args;
-use crate::regs::{LANES, Lane, Regs};
+use crate::regs::{LANES, Lane, Regs, Row};
 use crate::ty::{Space, Ty};
 #[cfg(target_arch = "x86_64")]
 use crate::vector::multiply_bf16;
@@ -14,10 +14,15 @@ use crate::vector::{Access, M, N, access, multiply, transposed};
 const WHOLE_WARP: Members = Members::Warp { full: true };
 
 pub(super) fn register(table: &mut Table) {
+    macro_rules! loads {
+        ($count:literal, $transposed:literal) => {
+            access!(load_matrices::<$count, $transposed, false>, load_matrices::<$count, $transposed, true>)
+        };
+    }
     let loads: [(u8, Access, Access); 3] = [
-        (1, access!(load_matrices::<1, false>), access!(load_matrices::<1, true>)),
-        (2, access!(load_matrices::<2, false>), access!(load_matrices::<2, true>)),
-        (4, access!(load_matrices::<4, false>), access!(load_matrices::<4, true>)),
+        (1, loads!(1, false), loads!(1, true)),
+        (2, loads!(2, false), loads!(2, true)),
+        (4, loads!(4, false), loads!(4, true)),
     ];
     for space in ["shared", "shared::cta"] {
         for (count, plain, transposed) in loads {
@@ -127,20 +132,18 @@ fn u8(word: u32) -> [i32; 4] {
 /// Loads `COUNT` 8 by 8 matrices of 16-bit elements. Lane `8 q + r` holds the address of row `r` of matrix `q`; lane `l`
 /// receives elements `2 (l % 4)` and the next of row `l / 4`, or of column `l / 4` if transposed.
 #[inline(always)]
-fn load_matrices<const COUNT: usize, const TRANSPOSED: bool>(cx: &mut Cx<'_, '_>, args: &Args, _: u32) -> Checked {
+fn load_matrices<const COUNT: usize, const TRANSPOSED: bool, const TOGETHER: bool>(
+    cx: &mut Cx<'_, '_>,
+    args: &Args,
+    _: u32,
+) -> Checked {
     let addresses = cx.core.regs.addresses(args, COUNT, args.imm[0]);
     let givers = ((1_u64 << (8 * COUNT)) - 1) as u32;
     cx.block.count_shared(&addresses, givers, 16);
     let mut rows = [[0; 16]; LANES];
-    if let Some(units) = cx.block.shared_load_units::<16>(cx.core.id, cx.pc, &addresses, givers)? {
-        for (row, &start) in rows[..8 * COUNT].iter_mut().zip(&units.at) {
-            row.copy_from_slice(&units.bytes[start as usize..][..16]);
-        }
-    } else {
-        // Says which lane may not.
+    if !(TOGETHER && load_rows::<COUNT>(cx, &addresses, givers, &mut rows)?) {
         for lane in 0..8 * COUNT {
-            Cx::aligned(lane, addresses[lane], 16, Space::Shared)?;
-            rows[lane] = cx.block.shared_load(cx.who(lane), addresses[lane])?;
+            rows[lane] = cx.load(args, lane, addresses[lane])?;
         }
     }
     let (matrices, _) = rows.as_chunks::<8>();
@@ -156,6 +159,23 @@ fn load_matrices<const COUNT: usize, const TRANSPOSED: bool>(cx: &mut Cx<'_, '_>
         }
     }
     Ok(())
+}
+
+/// All rows together, if they can be loaded so.
+#[inline(always)]
+fn load_rows<const COUNT: usize>(
+    cx: &mut Cx<'_, '_>,
+    addresses: &Row<u64>,
+    givers: u32,
+    rows: &mut Row<[u8; 16]>,
+) -> Checked<bool> {
+    let Some(units) = cx.block.shared_load_units::<16>(cx.core.id, cx.pc, addresses, givers)? else {
+        return Ok(false);
+    };
+    for (row, &start) in rows[..8 * COUNT].iter_mut().zip(&units.at) {
+        row.copy_from_slice(&units.bytes[start as usize..][..16]);
+    }
+    Ok(true)
 }
 
 /// Where the operands of `mma` are among the registers of an instruction.

@@ -1,7 +1,7 @@
 //! Exchange between the lanes of a warp.
 
 use super::{Members, Run, Slot, Table};
-use crate::block::Cx;
+use crate::access::Cx;
 use crate::error::{Checked, FaultKind, RawFault};
 use crate::program::Args;
 use crate::regs::{FULL, LANES, Row, lanes, mask_of};
