@@ -345,6 +345,18 @@ mod tests {
         assert!(why.contains(&path.display().to_string()), "{why}");
     }
 
+    /// As it is with compiled kernels: who has opened a table reads what was there, whoever writes another.
+    #[test]
+    fn a_reader_sees_a_table_whole_whoever_writes_it_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = table().write(folder.path(), &key(), &device()).unwrap();
+        let before = fs::read_to_string(&path).unwrap();
+        let reader = fs::File::open(&path).unwrap();
+        TileTable::default().write(folder.path(), &key(), &device()).unwrap();
+        assert_eq!(io::read_to_string(reader).unwrap(), before);
+        assert_eq!(TileTable::read(folder.path(), &key()), Ok(Some(TileTable::default())));
+    }
+
     /// A table of a version with other blocks, which wrote it correctly.
     #[test]
     fn blocks_that_no_kernel_has_are_refused() {

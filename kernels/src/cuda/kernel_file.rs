@@ -160,6 +160,8 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
     use crate::cuda::{Architecture, KernelSource};
 
@@ -227,5 +229,22 @@ mod tests {
         }
         assert!(parse(&[whole.clone(), vec![0]].concat(), &key).is_err(), "a byte more");
         assert!(parse(&whole, &key.by("a compiler")).is_err(), "another's name");
+    }
+
+    /// A file is never written where a reader may find it: who has opened one that is written anew reads what was there.
+    #[test]
+    fn a_reader_sees_a_file_whole_whoever_writes_it_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = KernelKey::of(&program("text", &[]), Target::Ptx);
+        let path = folder.path().join(key.file_name());
+        write(folder.path(), &key, "a.cu", &compiled()).unwrap();
+        let before = fs::read(&path).unwrap();
+        let mut reader = File::open(&path).unwrap();
+        let other = Compiled { code: vec![7; 5000], log: String::new() };
+        write(folder.path(), &key, "a.cu", &other).unwrap();
+        let mut seen = Vec::new();
+        reader.read_to_end(&mut seen).unwrap();
+        assert!(seen == before);
+        assert_eq!(read(folder.path(), &key).unwrap().unwrap().code, other.code);
     }
 }
