@@ -104,8 +104,7 @@ gated_delta_decode(const bf16 *query, i64 query_stride, const bf16 *key, i64 key
   const i32 slot = slots[request];
   output += request * output_stride + head * VALUE_DIM;
   if ((u32)slot >= (u32)slot_count) {
-    for (i32 row = first_row; row < (blockIdx.z + 1) * DECODE_ROWS; row += ROWS_AT_ONCE)
-      if (lane == 0) output[row] = 0;
+    for (i32 row = first_row; row < (blockIdx.z + 1) * DECODE_ROWS; row += ROWS_AT_ONCE) output[row] = 0;
     return;
   }
 
@@ -172,9 +171,13 @@ gated_delta_decode(const bf16 *query, i64 query_stride, const bf16 *key, i64 key
 
 // ---- runs of tokens ------------------------------------------------------------------------------------------------
 
+// A request's first token, or the end of the last one's. Nothing outside the batch is ever written, whatever the starts
+// are.
+DEVICE i32 start_of(const i32 *starts, i32 request, i32 tokens) { return min(max(starts[request], 0), tokens); }
+
 // Where a chunk of a run is.
 struct Chunk {
-  // Its first token in the batch, and how many it has; none past the end of the run.
+  // Its first token in the batch, and how many there are from it to the end of the run; past the end none, or fewer.
   i32 start;
   i32 tokens;
   // Its place in the workspace. A run's chunks follow one another, and no two runs meet: there is a place more for each
@@ -182,12 +185,10 @@ struct Chunk {
   i64 place;
 };
 
-DEVICE Chunk find_chunk(const i32 *starts, i32 tokens, i32 request, i32 number) {
-  // Nothing outside the batch is ever written, whatever the starts are.
-  const i32 first = min(max(starts[request], 0), tokens);
-  const i32 end = min(max(starts[request + 1], 0), tokens);
+// The chunk `number` of a request's run, which goes from token `first` to `end`.
+DEVICE Chunk find_chunk(i32 first, i32 end, i32 request, i32 number) {
   const i32 start = first + number * CHUNK;
-  return {start, min(max(end - start, 0), CHUNK), (i64)first / CHUNK + request + number};
+  return {start, end - start, (i64)first / CHUNK + request + number};
 }
 
 // What the preparation leaves of a chunk and a value head.
@@ -220,7 +221,7 @@ struct PrepareShared {
     // What tokens have found so far, column by column of the right sides, once the queries are done with.
     float found[CHUNK][PREPARE_THREADS];
   };
-  // Column by column: what a token takes of every later one. Zeros on and above the diagonal.
+  // Column by column: what a token takes of every later one. What is not later is not looked at.
   __align__(16) float system[CHUNK][SYSTEM_STRIDE];
   // Logarithms of decay, from the chunk's start to every token.
   float decay[CHUNK];
@@ -249,8 +250,9 @@ gated_delta_prepare(const bf16 *query, i64 query_stride, const bf16 *key, i64 ke
   const i32 request = blockIdx.x;
   const i32 head = blockIdx.z;
   const i32 key_head = head / HEADS_PER_KEY;
-  const Chunk chunk = find_chunk(starts, tokens, request, blockIdx.y);
-  if (chunk.tokens == 0 || (u32)slots[request] >= (u32)slot_count) return;
+  const Chunk chunk =
+      find_chunk(start_of(starts, request, tokens), start_of(starts, request + 1, tokens), request, blockIdx.y);
+  if (chunk.tokens <= 0 || (u32)slots[request] >= (u32)slot_count) return;
   prepared += chunk.place * VALUE_HEADS + head;
   const i32 warp = threadIdx.x / 32;
   const i32 lane = threadIdx.x % 32;
@@ -261,8 +263,8 @@ gated_delta_prepare(const bf16 *query, i64 query_stride, const bf16 *key, i64 ke
     const i32 row = i / CHUNKS_OF_KEY, piece = i % CHUNKS_OF_KEY;
     const bool exists = row < chunk.tokens;
     const i32 place = chunk_place<CHUNKS_OF_KEY>(row, piece);
-    copy16_async(&shared.query[place], query + (exists ? row * query_stride + piece * 8 : 0), exists);
-    copy16_async(&shared.key[place], key + (exists ? row * key_stride + piece * 8 : 0), exists);
+    copy16_async(&shared.query[place], query + row * query_stride + piece * 8, exists);
+    copy16_async(&shared.key[place], key + row * key_stride + piece * 8, exists);
   }
   close_copy_group();
 
@@ -310,10 +312,8 @@ gated_delta_prepare(const bf16 *query, i64 query_stride, const bf16 *key, i64 ke
       query_square += __shfl_xor_sync(FULL_WARP, query_square, lanes);
       key_square += __shfl_xor_sync(FULL_WARP, key_square, lanes);
     }
-    if (threadIdx.x % 8 == 0) {
-      shared.query_length[row] = scale * (NORMALISE ? rsqrtf(query_square + LENGTH_EPSILON) : 1.0f);
-      shared.key_length[row] = NORMALISE ? rsqrtf(key_square + LENGTH_EPSILON) : 1.0f;
-    }
+    shared.query_length[row] = scale * (NORMALISE ? rsqrtf(query_square + LENGTH_EPSILON) : 1.0f);
+    shared.key_length[row] = NORMALISE ? rsqrtf(key_square + LENGTH_EPSILON) : 1.0f;
   }
   __syncthreads();
 
@@ -352,7 +352,7 @@ gated_delta_prepare(const bf16 *query, i64 query_stride, const bf16 *key, i64 ke
         const float since = column + t <= row ? shared.decay[row] - shared.decay[column + t] : -infinity();
         const float left = exp_accurate(since) * shared.key_length[column + t];
         weight[t] = left * shared.query_length[row] * of_queries[j][2 * half + t];
-        shared.system[column + t][row] = column + t < row ? left * learning * of_keys[j][2 * half + t] : 0.0f;
+        shared.system[column + t][row] = left * learning * of_keys[j][2 * half + t];
       }
       *(u32 *)&prepared->weight[row][column] = to_bf16_pair(weight[0], weight[1]);
     }
@@ -361,7 +361,7 @@ gated_delta_prepare(const bf16 *query, i64 query_stride, const bf16 *key, i64 ke
     const i32 row = threadIdx.x;
     prepared->query_factor[row] = shared.query_length[row] * exp_accurate(shared.decay[row]);
     prepared->key_factor[row] = shared.key_length[row] * exp_accurate(shared.decay[CHUNK - 1] - shared.decay[row]);
-    if (row == 0) prepared->decay = exp_accurate(shared.decay[CHUNK - 1]);
+    prepared->decay = exp_accurate(shared.decay[CHUNK - 1]);
   }
   __syncthreads();
 
@@ -470,9 +470,11 @@ gated_delta_scan(const bf16 *query, i64 query_stride, const bf16 *key, i64 key_s
   const i32 warp = threadIdx.x / 32;
   const i32 lane = threadIdx.x % 32;
   output += head * VALUE_DIM + first_row;
-  const i32 first = min(max(starts[request], 0), tokens);
-  const i32 end = request < requests ? min(max(starts[request + 1], 0), tokens) : tokens;
-  const i32 slot = request < requests ? slots[request] : -1;
+  // Tokens past the last request's are those of blocks with a number more.
+  const bool is_request = request < requests;
+  const i32 first = start_of(starts, request, tokens);
+  const i32 end = is_request ? start_of(starts, request + 1, tokens) : tokens;
+  const i32 slot = is_request ? slots[request] : -1;
   if ((u32)slot >= (u32)slot_count) {
     for (i32 token = first + threadIdx.x / CHUNKS_OF_ROW; token < end; token += SCAN_THREADS / CHUNKS_OF_ROW)
       *(uint4 *)(output + token * output_stride + threadIdx.x % CHUNKS_OF_ROW * 8) = make_uint4(0, 0, 0, 0);
@@ -486,7 +488,7 @@ gated_delta_scan(const bf16 *query, i64 query_stride, const bf16 *key, i64 key_s
   // Starts the copies of what is needed of a chunk. Past the last chunk the groups are empty.
   const auto copy_w_and_u = [&](i32 number) {
     if (number < chunks) {
-      const Prepared &from = prepared[find_chunk(starts, tokens, request, number).place * VALUE_HEADS + head];
+      const Prepared &from = prepared[find_chunk(first, end, request, number).place * VALUE_HEADS + head];
       for (i32 i = threadIdx.x; i < CHUNK * CHUNKS_OF_KEY; i += SCAN_THREADS) {
         const i32 row = i / CHUNKS_OF_KEY, piece = i % CHUNKS_OF_KEY;
         copy16_async(&shared.w[chunk_place<CHUNKS_OF_KEY>(row, piece)], &from.w[row][piece * 8], true);
@@ -500,17 +502,17 @@ gated_delta_scan(const bf16 *query, i64 query_stride, const bf16 *key, i64 key_s
   };
   // Tokens past the end of the run are zeros.
   const auto copy_rows = [&](bf16 *to, const bf16 *from, i64 stride, i32 number) {
-    const Chunk chunk = find_chunk(starts, tokens, request, number);
+    const Chunk chunk = find_chunk(first, end, request, number);
     for (i32 i = threadIdx.x; i < CHUNK * CHUNKS_OF_KEY; i += SCAN_THREADS) {
       const i32 row = i / CHUNKS_OF_KEY, piece = i % CHUNKS_OF_KEY;
       const bool exists = row < chunk.tokens;
       copy16_async(&to[chunk_place<CHUNKS_OF_KEY>(row, piece)],
-                   from + (exists ? (chunk.start + row) * stride + piece * 8 : 0), exists);
+                   from + (chunk.start + row) * stride + piece * 8, exists);
     }
   };
   const auto copy_queries = [&](i32 number) {
     if (number < chunks) {
-      const Prepared &from = prepared[find_chunk(starts, tokens, request, number).place * VALUE_HEADS + head];
+      const Prepared &from = prepared[find_chunk(first, end, request, number).place * VALUE_HEADS + head];
       copy_rows(shared.query, query, query_stride, number);
       for (i32 i = threadIdx.x; i < CHUNK * (CHUNK / 8); i += SCAN_THREADS) {
         const i32 row = i / (CHUNK / 8), piece = i % (CHUNK / 8);
@@ -549,7 +551,7 @@ gated_delta_scan(const bf16 *query, i64 query_stride, const bf16 *key, i64 key_s
 
 #pragma unroll 1
   for (i32 number = 0; number < chunks; number++) {
-    const Chunk chunk = find_chunk(starts, tokens, request, number);
+    const Chunk chunk = find_chunk(first, end, request, number);
     const Prepared &of_chunk = prepared[chunk.place * VALUE_HEADS + head];
     const i32 warp_token = warp * 16;
 

@@ -127,12 +127,17 @@ impl GatedDeltaProblem {
 
         let mut slots: Vec<i32> = (0..runs.len() as i32 + 2).collect();
         noise.shuffle(&mut slots);
+        // The first run that has a slot has the last one.
+        let last = slots.iter().position(|&slot| slot as usize == runs.len() + 1).unwrap_or(0);
+        slots.swap(last, runs.iter().position(|run| run.continues.is_some()).unwrap_or(last));
         let state = shape.state_length();
         let mut states = vec![f32::NAN; slots.len() * state];
         slots.truncate(runs.len());
+        // The nearest that there are not, and the farthest.
+        let mut padding = [runs.len() as i32 + 2, -1, i32::MAX].into_iter().cycle();
         for (run, slot) in runs.iter().zip(&mut slots) {
             match run.continues {
-                None => *slot = [-1, i32::MAX][noise.below(2)],
+                None => *slot = padding.next().unwrap_or(-1),
                 Some(false) => {}
                 Some(true) => states[*slot as usize * state..][..state].fill_with(|| noise.normal() * 0.5),
             }

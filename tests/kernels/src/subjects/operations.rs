@@ -134,13 +134,16 @@ fn gated_delta(name: &'static str, size: (usize, usize, usize, usize), normalise
         if !found.guards_intact || !steps.compare_decode(&found).iter().all(Comparison::holds) {
             return Ok(false);
         }
-        let runs = [(70, Some(true)), (0, Some(false)), (5, None), (140, Some(false)), (3, Some(true))].map(run);
+        // The third chunk of the first run has the place before that of the second run, and the last run the last place.
+        let (others, kept, new) = (None, Some(true), Some(false));
+        let runs = [(129, kept), (1, kept), (0, new), (5, others), (64, new), (3, kept)].map(run);
         let runs = GatedDeltaProblem::random(shape, &runs, 2, 8, 56);
         let found = runs.run_prefill(device, &kernel)?;
         if !found.guards_intact || !runs.compare_prefill(&found).iter().all(Comparison::holds) {
             return Ok(false);
         }
-        for starts in [[0, 70, 70, 75, 230, 400], [-7, 70, 70, 75, 215, 218], [0, 70, i32::MAX, 220, 220, 220]] {
+        // Starts before and after all tokens, of runs that are somebody's and of some that are not.
+        for starts in [[-7, 129, 130, -7, 135, 250, 400], [0, 129, i32::MAX, 204, 204, 204, 204]] {
             if !runs.clone().with_starts(&starts).run_prefill(device, &kernel)?.guards_intact {
                 return Ok(false);
             }
