@@ -244,7 +244,9 @@ impl Shadow {
             }
             let lane = run.trailing_zeros() as usize;
             let reader = if run.is_power_of_two() { (warp * LANES + lane) as u16 } else { SEVERAL };
-            let cells = self.cells(at[lane], N);
+            let unit = (at[lane] >> UNIT_SHIFT) as usize;
+            // A unit that is split is never ready.
+            let cells = if N == 1 << UNIT_SHIFT { unit..unit + 1 } else { self.cells(at[lane], N) };
             let seen = &self.seen[warp];
             let cells = &mut self.cells[cells];
             if cells.iter().all(ready) {
