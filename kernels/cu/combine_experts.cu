@@ -23,9 +23,7 @@ combine_experts(const bf16 *rows, i64 row_stride, const float *weights, bf16 *ou
   const i32 piece = blockIdx.y * THREADS + threadIdx.x;
   if (piece >= PIECES) return;
   const i64 first = (i64)blockIdx.x * CHOSEN;
-  float sum[VECTOR];
-#pragma unroll
-  for (int i = 0; i < VECTOR; i++) sum[i] = 0.0f;
+  float sum[VECTOR] = {};
 #pragma unroll 4
   for (i32 choice = 0; choice < CHOSEN; choice++) {
     float row[VECTOR];

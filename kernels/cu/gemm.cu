@@ -16,8 +16,7 @@ DEVICE void product(const bf16 *input, const bf16 *weights, const float *bias, O
   const BlockPlace at = block_place(rows, columns);
   const InputRows input_rows([&](i32 r) { return row_in(input, at.first_row + r, rows, depth); });
   const StoredWeights stored([&](i32 c) { return row_in(weights, at.first_column + c, columns, depth); });
-  Sums sum;
-  clear(sum);
+  Sums sum = {};
   multiply_rows(sum, (StoredStage *)memory, input_rows, stored, depth);
   store_sums(sum, bias, output, at, rows, columns);
 }

@@ -33,7 +33,7 @@ template <int WIDTH> DEVICE i32 place(i32 row, i32 column) {
   return column ^ row / ROWS_PER_LINE % TURNS * 8;
 }
 
-// A row of 16-bit elements in global memory. Of one that there is not, `start` is one that there is.
+// A row of 16-bit elements in global memory. Of one that there is not, `start` is nowhere.
 struct Row {
   const u16 *start;
   bool exists;
@@ -67,9 +67,8 @@ template <int ROWS, int WIDTH> struct Copies {
 #pragma unroll
     for (int p = 0; p < PASSES; p++) {
       const i32 r = first + p * ROWS_PER_PASS;
-      const bool valid = inside && row[p].exists;
       if (r < ROWS)
-        copy16_async(&to[r][place<WIDTH>(r, column)], valid ? row[p].start + start + column : row[p].start, valid);
+        copy16_async(&to[r][place<WIDTH>(r, column)], row[p].start + start + column, inside && row[p].exists);
     }
   }
 };
@@ -83,15 +82,6 @@ DEVICE i32 warp_column() { return threadIdx.x / 32 / WARPS_DOWN * WARP_COLUMNS; 
 // this row of the block, and to this column and the next.
 DEVICE i32 row_of(int i, int half) { return warp_row() + i * 16 + half * 8 + threadIdx.x % 32 / 4; }
 DEVICE i32 column_of(int j) { return warp_column() + j * 8 + threadIdx.x % 4 * 2; }
-
-DEVICE void clear(Sums &sum) {
-#pragma unroll
-  for (int i = 0; i < TILES_DOWN; i++)
-#pragma unroll
-    for (int j = 0; j < TILES_ACROSS; j++)
-#pragma unroll
-      for (int t = 0; t < 4; t++) sum[i][j][t] = 0.0f;
-}
 
 // Weights that are stored as bf16.
 struct StoredWeights {

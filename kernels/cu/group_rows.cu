@@ -40,7 +40,7 @@ group_rows(const i32 *expert_of_row, i32 rows, i32 *sorted_rows, i32 *block_expe
 
   // A warp looks at neighbouring rows, so that rows found by later warps come later.
   const i32 share = (rows + THREADS - 1) / THREADS * 32;
-  const i32 begin = min(warp * share, rows);
+  const i32 begin = warp * share;
   const i32 end = min(begin + share, rows);
   i32 found = 0;
   for (i32 start = begin; start < end; start += 32) {

@@ -42,13 +42,12 @@ grouped_gemm(const bf16 *input, const bf16 *weights, bf16 *output, const i32 *so
   const i32 *block_rows = sorted_rows + (i64)row_block * BLOCK_ROWS;
   const i32 expert = block_expert[row_block];
 
-  Sums sum;
-  clear(sum);
+  Sums sum = {};
   if (expert >= 0) {
     const InputRows input_rows([&](i32 r) {
       const i32 row = block_rows[r];
       const bool exists = (u32)row < (u32)rows;
-      return Row{input + (i64)(exists ? row / ROWS_PER_INPUT : 0) * DEPTH, exists};
+      return Row{input + (i64)(row / ROWS_PER_INPUT) * DEPTH, exists};
     });
     const StoredWeights weight_rows([&](i32 c) {
       const i32 column = first_column + (GATED ? c / 16 * 8 + c % 8 : c);

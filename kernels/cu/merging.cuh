@@ -41,6 +41,7 @@ template <int N> struct Merged {
     const float denominator = sum + sink_weight(sinks, head, highest * LOG2_E);
 #pragma unroll
     for (int i = 0; i < N; i++) value[i] = empty ? 0.0f : value[i] / denominator;
-    return empty ? -infinity() : highest + LN_2 * log2_approx(sum);
+    // Minus infinity where nothing is visible, since the sum is zero.
+    return highest + LN_2 * log2_approx(sum);
   }
 };

@@ -74,7 +74,7 @@ mla_decode_attention(const bf16 *query, const bf16 *keys, const i32 *block_table
 
   const i64 request = blockIdx.x;
   const i32 first_head = blockIdx.y * ROWS;
-  const i32 heads = min(QUERY_HEADS - first_head, ROWS);
+  const i32 heads = QUERY_HEADS - first_head;
   const i64 first_row = request * QUERY_HEADS + first_head;
   const i32 split = blockIdx.z;
   const i32 warp = threadIdx.x / 32;
@@ -83,18 +83,18 @@ mla_decode_attention(const bf16 *query, const bf16 *keys, const i32 *block_table
   const i32 length = slot < 0 ? 0 : context[request];
   const i32 begin = split * SPLIT_TOKENS;
   const i32 end = min(length, begin + SPLIT_TOKENS);
-  const i32 steps = (max(end - begin, 0) + KEYS - 1) / KEYS;
+  const i32 steps = (end - begin + KEYS - 1) / KEYS;
 
   // The queries, zeros where there is no head.
   for (i32 i = threadIdx.x; i < ROWS * CHUNKS && steps > 0; i += THREADS) {
     const i32 row = i / CHUNKS, chunk = i % CHUNKS;
     const bool exists = row < heads;
-    const i64 from = exists ? (first_row + row) * HEAD_DIM + chunk * 8 : 0;
-    copy16_async(&shared.query[place(row, chunk)], query + from, exists);
+    copy16_async(&shared.query[place(row, chunk)], query + (first_row + row) * HEAD_DIM + chunk * 8, exists);
   }
   close_copy_group();
 
-  const i32 *pages = block_table + (i64)max(slot, 0) * table_width;
+  // Of padding this is no address, and nothing is read from it.
+  const i32 *pages = block_table + (i64)slot * table_width;
   // Looks up where the rows of a step are.
   const auto find_keys = [&](i32 step) {
     const i32 key = begin + step * KEYS + threadIdx.x;
@@ -146,11 +146,7 @@ mla_decode_attention(const bf16 *query, const bf16 *keys, const i32 *block_table
   float max = -infinity(), sum = 0.0f;
 
   // A lane holds, of each 16x8 tile of the result, two neighbouring columns of rows lane/4 and lane/4 + 8.
-  float value[COLUMNS / 8][4];
-#pragma unroll
-  for (int i = 0; i < COLUMNS / 8; i++)
-#pragma unroll
-    for (int t = 0; t < 4; t++) value[i][t] = 0.0f;
+  float value[COLUMNS / 8][4] = {};
 
 #pragma unroll 1
   for (i32 step = 0; step < steps; step++) {
@@ -249,8 +245,8 @@ mla_decode_attention(const bf16 *query, const bf16 *keys, const i32 *block_table
     const float share = empty ? 0.0f : 1.0f / shared.sum[row];
     const i64 place_of_row = (first_row + row) * splits + split;
     if (warp == 0 && lane % 4 == 0)
-      (splits == 1 ? lse : split_lse)[place_of_row] =
-          empty ? -infinity() : LN_2 * (shared.max[row] + log2_approx(shared.sum[row]));
+      // Minus infinity where nothing is visible, since the sum is zero.
+      (splits == 1 ? lse : split_lse)[place_of_row] = LN_2 * (shared.max[row] + log2_approx(shared.sum[row]));
 #pragma unroll
     for (int i = 0; i < COLUMNS / 8; i++) {
       const i64 to = place_of_row * VALUE_DIM + warp * COLUMNS + i * 8 + lane % 4 * 2;

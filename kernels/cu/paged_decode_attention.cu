@@ -146,7 +146,8 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
   // Pages before the window may be another's by now: they are not looked up.
   const i32 begin = max(split * SPLIT_TOKENS, WINDOW ? length - WINDOW : 0);
 
-  const i32 *pages = block_table + (i64)max(slot, 0) * table_width;
+  // Of padding this is no address, and nothing is read from it.
+  const i32 *pages = block_table + (i64)slot * table_width;
   // The page of the token for which this lane looks it up: the lanes of a warp are for those of its tokens that come
   // next, step by step.
   const auto look_up = [&](i32 first) {
@@ -237,7 +238,8 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
     // A sink counts once: where splits are merged, it is for the merge to add.
     const float sink = splits == 1 ? sink_weight(sinks, first_head + h, max) : 0.0f;
     const float result = empty ? 0.0f : value / (sum + sink);
-    const float denominator = empty ? -infinity() : LN_2 * (max + log2_approx(sum));
+    // Minus infinity where nothing is visible, since the sum is zero.
+    const float denominator = LN_2 * (max + log2_approx(sum));
     const i64 row = first_row + h;
     if (splits == 1) {
       output[row * HEAD_DIM + d] = to_bf16(result);

@@ -70,7 +70,7 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
   const i32 end = min(length, (split + 1) * SPLIT_TOKENS);
   // Pages before the window may be another's by now: they are not looked up.
   const i32 begin = max(split * SPLIT_TOKENS, WINDOW ? length - WINDOW : 0);
-  const i32 steps = (max(end - begin, 0) + KEYS - 1) / KEYS;
+  const i32 steps = (end - begin + KEYS - 1) / KEYS;
 
   // The queries, zeros where there is no head.
   for (i32 i = threadIdx.x; i < ROWS * CHUNKS && steps > 0; i += THREADS) {
@@ -80,7 +80,8 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
     copy16_async(&shared.query[place(row, chunk)], query + from, exists);
   }
 
-  const i32 *pages = block_table + (i64)max(slot, 0) * table_width;
+  // Of padding this is no address, and nothing is read from it.
+  const i32 *pages = block_table + (i64)slot * table_width;
   const i64 head_offset = kv_head * head_stride;
   // Looks up where the keys of a step are.
   const auto find_keys = [&](i32 step) {
@@ -112,11 +113,7 @@ paged_decode_attention(const bf16 *query, const bf16 *keys, const bf16 *values, 
   // A lane holds, of each 16x8 tile of scores or results, two neighbouring columns of rows lane/4 and lane/4 + 8.
   const float factor = score_factor(scale, softcap);
   float max[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
-  float value[HEAD_DIM / 8][4];
-#pragma unroll
-  for (int i = 0; i < HEAD_DIM / 8; i++)
-#pragma unroll
-    for (int t = 0; t < 4; t++) value[i][t] = 0.0f;
+  float value[HEAD_DIM / 8][4] = {};
 
 #pragma unroll
   for (int step = 0; step < STAGES; step++) find_keys(step);

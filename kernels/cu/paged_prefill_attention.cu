@@ -133,7 +133,7 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
 
   // The keys that the block's rows see, and the steps that have them.
   const i32 end_key = position(tile.first_row + ROWS - 1) + 1;
-  const i32 end_step = (max(end_key, 0) + KEYS - 1) / KEYS;
+  const i32 end_step = (end_key + KEYS - 1) / KEYS;
   const i32 first_key_seen = WINDOW ? max(position(tile.first_row) + 1 - WINDOW, 0) : 0;
   const i32 first_step = first_key_seen / KEYS;
 
@@ -143,10 +143,11 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
     const i32 row = tile.first_row + r;
     const bool exists = row < rows;
     const i64 from = (tile.start + row / GROUP) * query_stride + (first_head + row % GROUP) * HEAD_DIM + chunk * 8;
-    copy16_async(&shared.query[place(r, chunk)], query + (exists ? from : 0), exists);
+    copy16_async(&shared.query[place(r, chunk)], query + from, exists);
   }
 
-  const i32 *pages = block_table + (i64)max(slot, 0) * table_width;
+  // Of padding this is no address, and nothing is read from it.
+  const i32 *pages = block_table + (i64)slot * table_width;
   const i64 head_offset = kv_head * head_stride;
   // Looks up where the keys of a step are.
   const auto find_keys = [&](i32 step) {
@@ -195,11 +196,7 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
 
   const float factor = score_factor(scale, softcap);
   float max[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
-  float value[HEAD_DIM / 8][4];
-#pragma unroll
-  for (int i = 0; i < HEAD_DIM / 8; i++)
-#pragma unroll
-    for (int t = 0; t < 4; t++) value[i][t] = 0.0f;
+  float value[HEAD_DIM / 8][4] = {};
 
   find_keys(first_step);
   find_keys(first_step + 1);
@@ -227,11 +224,7 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
     if (first_key >= last_visible_end) continue;
     if (WINDOW && first_key + KEYS <= first_visible_end - WINDOW) continue;
 
-    float score[KEYS / 8][4];
-#pragma unroll
-    for (int j = 0; j < KEYS / 8; j++)
-#pragma unroll
-      for (int t = 0; t < 4; t++) score[j][t] = 0.0f;
+    float score[KEYS / 8][4] = {};
     const bf16 *step_keys = shared.keys[step % 2];
 #pragma unroll
     for (int k = 0; k < HEAD_DIM / 16; k++) {
@@ -258,7 +251,7 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
         const i32 key = first_key + j * 8 + lane % 4 * 2 + t % 2;
         bool visible = key < visible_end[t / 2] && (!WINDOW || key >= visible_end[t / 2] - WINDOW);
         const i32 draft = key - first_position;
-        if (TREE && draft >= 0) visible &= draft < 64 && (seen[t / 2] >> (draft & 63) & 1) != 0;
+        if (TREE && draft >= 0) visible &= draft < 64 && (seen[t / 2] >> draft & 1) != 0;
         if (!all_visible && !visible) score[j][t] = -infinity();
       }
 
@@ -321,6 +314,7 @@ paged_prefill_attention(const bf16 *query, const bf16 *keys, const bf16 *values,
       *(u32 *)(output + to * HEAD_DIM + i * 8 + lane % 4 * 2) =
           to_bf16_pair(value[i][2 * half] * share, value[i][2 * half + 1] * share);
     if (lse && lane % 4 == 0)
-      lse[to] = empty ? -infinity() : LN_2 * (max[half] + log2_approx(sum[half]));
+      // Minus infinity where nothing is visible, since the sum is zero.
+      lse[to] = LN_2 * (max[half] + log2_approx(sum[half]));
   }
 }

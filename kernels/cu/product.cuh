@@ -22,8 +22,7 @@ DEVICE BlockPlace block_place(i32 rows, i32 columns) {
 
 // Row `row` of `end` rows of `width` elements.
 DEVICE Row row_in(const u16 *matrix, i32 row, i32 end, i32 width) {
-  const bool exists = row < end;
-  return {matrix + (i64)(exists ? row : 0) * width, exists};
+  return {matrix + (i64)row * width, row < end};
 }
 
 DEVICE void put(bf16 *to, float x, float y, bool both) {

@@ -61,7 +61,7 @@ struct QuantisedWeights {
       const i32 block = step * BLOCKS + row;
       const bool valid = block < blocks && first_column + column < stride;
       const u16 *from = scales + ((i64)part * blocks + block) * stride + first_column + column;
-      copy16_async(&to.scales[part][row][column], valid ? from : scales, valid);
+      copy16_async(&to.scales[part][row][column], from, valid);
     }
   }
 
@@ -72,7 +72,8 @@ struct QuantisedWeights {
   }
 
   DEVICE static void load_codes(u32 (&to)[2], const Panel &panel, i32 first, i32 block) {
-    const i32 lane = threadIdx.x % 32, r = first + lane % 16;
+    // Only the addresses of the first sixteen lanes count.
+    const i32 r = first + threadIdx.x % 16;
     load_matrix_x2(to, &panel.codes[r][place<CODES>(r, block * CODES_OF_BLOCK)]);
   }
 
@@ -118,8 +119,7 @@ DEVICE void product(const bf16 *input, const u16 *codes, const u16 *scales, i32 
   const InputRows input_rows([&](i32 r) { return row_in(input, at.first_row + r, rows, depth); });
   const QuantisedWeights weights([&](i32 c) { return row_in(codes, at.first_column + c, columns, width); }, scales,
                                  at.first_column, stride);
-  Sums sum;
-  clear(sum);
+  Sums sum = {};
   multiply_rows(sum, (QuantisedStage *)memory, input_rows, weights, depth);
   store_sums(sum, bias, output, at, rows, columns);
 }

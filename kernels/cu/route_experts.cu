@@ -137,7 +137,8 @@ DEVICE void route(const LOGIT *logits, i64 stride, const i32 *positions, i32 tok
 #pragma unroll
       for (int i = 0; i < PER_LANE; i++)
         if (expert == i * 32 + lane) order[i] = 0;
-      of = __shfl_sync(FULL_WARP, of, expert % 32);
+      // From its lane: the number of the expert modulo 32, which a shuffle takes itself.
+      of = __shfl_sync(FULL_WARP, of, expert);
       if (k == 0 && place == 0) max = of;
       const float share = SIGMOID ? of : power(of, max);
       if (RENORMALISE) total += share;

@@ -115,7 +115,7 @@ DEVICE u64 random_at(u64 seed, u64 position) {
 template <typename BODY> DEVICE void each_token(const Row &row, u32 cut, u64 ties_before, BODY body) {
   const i32 share = (row.vocabulary + THREADS - 1) / THREADS * 32;
   const i32 lane = threadIdx.x % 32;
-  const i32 begin = min(threadIdx.x / 32 * share, row.vocabulary);
+  const i32 begin = threadIdx.x / 32 * share;
   const i32 end = min(begin + share, row.vocabulary);
   for (i32 start = begin; start < end; start += 32) {
     const i32 token = start + lane;
@@ -208,7 +208,8 @@ sample(const float *logits, i64 stride, i32 vocabulary, const float *temperature
     });
     before_warp(shared, warp_sum(kept), total);
     const u64 share = (u64)(top_p[index] * 18446744073709551616.0f);
-    u64 wanted = __umul64hi(total, share) + (total * share != 0);
+    // Rounded down, by less than every weight is.
+    u64 wanted = __umul64hi(total, share);
     if (wanted == 0) wanted = 1;
     const Cut closer = find_cut<true>(shared, row, wanted);
     const u64 weight = row.weight(__uint_as_float(closer.order & 0x80000000u ? closer.order ^ 0x80000000u : ~closer.order));
@@ -235,8 +236,9 @@ sample(const float *logits, i64 stride, i32 vocabulary, const float *temperature
   kept = warp_sum(kept);
   u64 before = before_warp(shared, kept, total);
   const u64 target = __umul64hi(random_at(seeds[index], positions[index]), total);
-  // One warp has the token whose share of the total holds the target; the others need not look for it.
-  if (target < before || target >= before + kept) return;
+  // One warp has the token whose share of the total holds the target; the others need not look for it. What is below
+  // wraps around to more than any share.
+  if (target - before >= kept) return;
   each_token(row, cut.order, ties_before, [&](i32 token, u32 order, float logit, u64 rank) {
     const u64 weight = weight_of(order, logit, rank);
     u64 end = weight;
@@ -246,7 +248,7 @@ sample(const float *logits, i64 stride, i32 vocabulary, const float *temperature
       if (lane >= lanes) end += other;
     }
     end += before;
-    if (target < end && target >= end - weight) tokens[index] = token;
+    if (target - (end - weight) < weight) tokens[index] = token;
     before = __shfl_sync(FULL_WARP, end, 31);
     return target < before;
   });

@@ -132,7 +132,7 @@ fn lanes_that_draw_several_tokens_conflict() {
         let (tokens, untouched) = problem.run(&device, &Sample::compile_source(&device, source)?)?;
         Ok(untouched && problem.first_wrong(&tokens).is_none())
     };
-    let source = mutate(&Sample::SOURCE, "target < end && target >= end - weight", "target >= end - weight");
+    let source = mutate(&Sample::SOURCE, "target - (end - weight) < weight", "target >= end - weight");
     assert_reported(run(source.clone()), &source, "different values", &["tokens[index] = token"]);
 }
 

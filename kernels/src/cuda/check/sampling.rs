@@ -66,7 +66,7 @@ impl SampleProblem {
             .map(|_| Settings {
                 temperature: [0.7, 1.0, 3.0, 30.0, 0.0, 1e-45][noise.below(6)],
                 top_k: [0, 1, 3, 50, most, 10 * most][noise.below(6)],
-                top_p: [1.0, 0.9, 0.5, 0.1, 1e-9][noise.below(5)],
+                top_p: [1.0, 0.9, 0.5, 0.1, 1e-30][noise.below(5)],
                 min_p: [0.0, 0.0, 0.05, 0.5, 1.0][noise.below(5)],
                 seed: noise.below(usize::MAX) as u64,
                 position: noise.below(100_000) as i32,
@@ -79,6 +79,7 @@ impl SampleProblem {
                 2 => Settings { temperature: 1.0, top_k: 3, top_p: 0.6, min_p: 0.0, ..settings },
                 8 => Settings { temperature: 0.0, ..settings },
                 9 => Settings { temperature: 30.0, top_k: (most / 25).max(1), top_p: 0.9, min_p: 0.0, ..settings },
+                10 if index % 2 == 1 => Settings { temperature: 3.0, top_k: 0, top_p: 1.0, min_p: 0.5, ..settings },
                 10 => Settings { temperature: 30.0, top_k: 50, top_p: 1.0, min_p: 0.0, ..settings },
                 _ => settings,
             })
@@ -93,6 +94,26 @@ impl SampleProblem {
             .map(|position| Settings { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed, position })
             .collect();
         Self { vocabulary: logits.len(), stride: logits.len(), logits: logits.repeat(draws), settings }
+    }
+
+    /// Draws from 2^`bits` tokens that are equally likely, at the first number and at the last of what is a token's, of
+    /// the tokens where a kernel may stop too early or too late; and the tokens.
+    #[must_use]
+    pub fn at_borders(bits: u32) -> (Self, Vec<i32>) {
+        let vocabulary = 1 << bits;
+        let shares = [0, 1, 31, 32, vocabulary - 1].map(|token: u64| [token, token]).concat();
+        let settings = shares.iter().enumerate().map(|(row, &token)| {
+            let first = token << (u64::BITS - bits);
+            // Weights are whole numbers of 2^40 for each token, and the lowest bits of a random number are zero.
+            let last = (((token + 1) << 40) - 1) << (u64::BITS - 40 - bits);
+            let position = row as i32;
+            let seed = seed_that_gives(if row % 2 == 0 { first } else { last }, row as u64);
+            Settings { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed, position }
+        });
+        let settings: Vec<Settings> = settings.collect();
+        let vocabulary = vocabulary as usize;
+        let logits = vec![0.25; settings.len() * vocabulary];
+        (Self { vocabulary, stride: vocabulary, logits, settings }, shares.iter().map(|&token| token as i32).collect())
     }
 
     /// Draws with the kernel: tokens, and whether the memory around them was left alone.
@@ -186,12 +207,31 @@ fn unit_at(seed: u64, position: u64) -> f64 {
     (number(number(seed, 0), position) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+
 /// Number `place` of the `SplitMix64` generator that starts at `seed`.
 fn number(seed: u64, place: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(place + 1));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let mut z = seed.wrapping_add(STEP.wrapping_mul(place + 1));
+    z = (z ^ (z >> 30)).wrapping_mul(FACTORS[0]);
+    z = (z ^ (z >> 27)).wrapping_mul(FACTORS[1]);
     z ^ (z >> 31)
+}
+
+/// The seed for which the random number at a position is `wanted`.
+fn seed_that_gives(wanted: u64, position: u64) -> u64 {
+    seed_of_number(seed_of_number(wanted, position), 0)
+}
+
+/// The seed of the `SplitMix64` generator whose number `place` is `number`: every step of it has an inverse.
+fn seed_of_number(number: u64, place: u64) -> u64 {
+    let unshifted = |z: u64, shift: u32| (0..3).fold(z, |x, _| z ^ (x >> shift));
+    // Newton's method doubles the bits that are right, of which three are at first.
+    let inverse = |x: u64| (0..5).fold(x, |y, _| y.wrapping_mul(2_u64.wrapping_sub(x.wrapping_mul(y))));
+    let mut z = unshifted(number, 31);
+    z = unshifted(z.wrapping_mul(inverse(FACTORS[1])), 27);
+    z = unshifted(z.wrapping_mul(inverse(FACTORS[0])), 30);
+    z.wrapping_sub(STEP.wrapping_mul(place + 1))
 }
 
 /// Logits with penalties and masks.
@@ -346,6 +386,7 @@ mod tests {
     fn the_numbers_are_those_of_the_published_generator() {
         let first: Vec<u64> = (0..3).map(|place| number(1_234_567, place)).collect();
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!([0, 2].map(|place| seed_of_number(first[place], place as u64)), [1_234_567; 2]);
     }
 
     /// Weights 4, 3, 2 and 1 of ten: the cuts by number, share and likelihood, one after another.

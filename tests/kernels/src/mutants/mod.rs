@@ -29,7 +29,7 @@ pub enum Kind {
     Wait,
     /// A comparison is off by one, or a condition does not hold anything up.
     Guard,
-    /// What is masked is not, or a part of the condition does not count.
+    /// What is masked is not, a part of the condition does not count, or bits are not taken away or added.
     Mask,
     /// A term of an offset is left out, or off by one.
     Offset,
@@ -215,8 +215,13 @@ mod tests {
                 "for (i32 k = i; k < n; k++) {}",
             ]
         );
+        assert_eq!(broken("bool a = i < n;"), ["bool a = true;", "bool a = i < -1 + (n);", "bool a = i <= n;"]);
+        assert_eq!(
+            broken("copy(x, i == n); return i != n;"),
+            ["copy(x, true); return i != n;", "copy(x, i == n); return true;"]
+        );
         // What the compiler decides is no guard.
-        assert_eq!(broken("if (NORM == 2) x[0];"), [""; 0]);
+        assert_eq!(broken("if (NORM == 2) x[0]; bool a = NORM == 2;"), [""; 0]);
     }
 
     #[test]
@@ -252,6 +257,9 @@ mod tests {
         assert_eq!(broken("i32 a = i == n ? n : -1;"), ["i32 a = true ? n : -1;"]);
         assert_eq!(broken("i32 a = i == n ? 0 : n;"), ["i32 a = false ? 0 : n;"]);
         assert_eq!(broken("i32 a = i & n;"), ["i32 a = i;"]);
+        assert_eq!(broken("i |= n; n &= i;"), ["(void)0; n &= i;", "i |= n; (void)0;"]);
+        // Either it masks nothing, or all.
+        assert_eq!(broken("if (i == n) y = 0.0f;"), ["if (false) y = 0.0f;", "if (true) y = 0.0f;"]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn read<'a>(text: &'a str, names: &'a mut Names) -> Reader<'a> {
         names,
         function: String::new(),
         bodies: Vec::new(),
-        jumps: false,
+        last: Last::Other,
         written_out: false,
         in_step: false,
         changes: Vec::new(),
@@ -64,10 +64,28 @@ struct Operand {
     class: Class,
     /// Whether the compiler knows its value.
     constant: bool,
-    /// Whether it is a number.
-    number: bool,
-    /// Whether it is a sum without parentheses.
-    sum: bool,
+    form: Form,
+}
+
+/// What part of an expression is, as far as that says how it can be broken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Number,
+    /// A sum without parentheses.
+    Sum,
+    /// A comparison, or several.
+    Condition,
+    Other,
+}
+
+/// What the last statement does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// It leaves what it is in.
+    Leaves,
+    /// It assigns nothing: zero, minus infinity, or another number.
+    Clears,
+    Other,
 }
 
 struct Reader<'a> {
@@ -78,8 +96,7 @@ struct Reader<'a> {
     function: String,
     /// The functions read so far, and the tokens of their bodies.
     bodies: Vec<(String, Range<usize>)>,
-    /// Whether the last statement leaves what it is in.
-    jumps: bool,
+    last: Last,
     /// Whether the condition being read is that of a loop whose rounds are all written out.
     written_out: bool,
     /// Whether the step of a loop is being read.
@@ -316,6 +333,7 @@ impl Reader<'_> {
             let mut class = class(float, pointer);
             if self.take("=") {
                 let value = self.expression(1);
+                self.take_in(std::slice::from_ref(&value));
                 if deduced {
                     class = value.class;
                 }
@@ -356,7 +374,7 @@ impl Reader<'_> {
     fn statement(&mut self) {
         let written_out = self.kind(self.at) == Some(Token::Unrolled);
         self.at += usize::from(written_out);
-        self.jumps = false;
+        self.last = Last::Other;
         match self.next() {
             "{" => self.block(),
             ";" => self.at += 1,
@@ -367,7 +385,7 @@ impl Reader<'_> {
                 self.expect("(");
                 self.list(")");
                 self.statement();
-                self.jumps = false;
+                self.stay();
             }
             "do" => {
                 self.at += 1;
@@ -376,19 +394,20 @@ impl Reader<'_> {
                 self.expect("(");
                 self.list(")");
                 self.expect(";");
-                self.jumps = false;
+                self.stay();
             }
             "return" => {
                 self.at += 1;
                 if self.next() != ";" {
-                    self.expression(1);
+                    let value = self.expression(1);
+                    self.take_in(std::slice::from_ref(&value));
                 }
                 self.expect(";");
-                self.jumps = true;
+                self.last = Last::Leaves;
             }
             "break" | "continue" => {
                 self.skip_past(";");
-                self.jumps = true;
+                self.last = Last::Leaves;
             }
             "asm" | "static_assert" | "typedef" | "using" | "struct" | "enum" => self.skip_past(";"),
             "__shared__" | "extern" => {
@@ -400,7 +419,7 @@ impl Reader<'_> {
             _ if self.is_declaration() => self.declaration(),
             _ => {
                 self.list(";");
-                self.jumps = false;
+                self.stay();
             }
         }
     }
@@ -413,15 +432,27 @@ impl Reader<'_> {
         } else {
             self.expect("(");
             let condition = self.list(")");
+            let single = self.next() != "{";
             self.statement();
             if !condition.constant {
-                self.change(Kind::Guard, condition.place, if self.jumps { "false" } else { "true" });
+                // A single assignment of nothing is a mask, which then masks nothing.
+                if single && self.last == Last::Clears {
+                    self.change(Kind::Mask, condition.place.clone(), "false");
+                }
+                self.change(Kind::Guard, condition.place, if self.last == Last::Leaves { "false" } else { "true" });
             }
         }
         if self.take("else") {
             self.statement();
         }
-        self.jumps = false;
+        self.last = Last::Other;
+    }
+
+    /// What leaves a loop's round, or a function within an expression, does not leave what those are in.
+    fn stay(&mut self) {
+        if self.last == Last::Leaves {
+            self.last = Last::Other;
+        }
     }
 
     fn loop_over(&mut self, written_out: bool) {
@@ -443,6 +474,6 @@ impl Reader<'_> {
         }
         self.in_step = false;
         self.statement();
-        self.jumps = false;
+        self.stay();
     }
 }

@@ -59,6 +59,8 @@ pub struct Trial<'a> {
     device: Option<CudaDevice>,
     /// What the kernels that have been tried do when they are whole.
     whole: HashMap<&'static str, Vec<Whole>>,
+    /// The kernel and the number of the problem that noticed the last mutant of a function, by file and function.
+    latest: HashMap<(String, String), (&'static str, usize)>,
     /// Holds compiled mutants, of which the tests that keep compiled kernels have no use.
     _folder: TempDir,
 }
@@ -112,7 +114,7 @@ impl<'a> Trial<'a> {
         let kernel_cache = Some(Arc::new(KernelCache::new(folder.path().to_owned(), CACHE_LIMIT)));
         let options = CudaOptions { kernel_cache, ..options() };
         let device = Some(open(&options));
-        Self { sources, emulator, options, device, whole: HashMap::new(), _folder: folder }
+        Self { sources, emulator, options, device, whole: HashMap::new(), latest: HashMap::new(), _folder: folder }
     }
 
     /// Tries a mutant of a kernel on the kernel's problems, and one of a header on those of every kernel that uses its
@@ -131,8 +133,12 @@ impl<'a> Trial<'a> {
                 tasks.extend((0..subject.problems.len()).map(|index| (subject, index, source.clone())));
             }
         }
-        // Problems that have noticed most are likeliest to notice the next.
-        tasks.sort_by_key(|(subject, index, _)| Reverse(self.whole[subject.file][*index].noticed));
+        // The problem that noticed the mutant before, and then those that have noticed most, are likeliest to notice this.
+        let place = (mutant.file.clone(), mutant.function.clone());
+        let latest = self.latest.get(&place).copied();
+        tasks.sort_by_key(|&(subject, index, _)| {
+            Reverse((latest == Some((subject.file, index)), self.whole[subject.file][index].noticed))
+        });
         // Most of what is wrong makes wrong results, and running without checks is several times as fast.
         let is_ordering = matches!(mutant.kind, Kind::Barrier | Kind::Wait);
         let fast = (!is_ordering).then_some(Checks::Few);
@@ -150,6 +156,7 @@ impl<'a> Trial<'a> {
                         if let Some(whole) = self.whole.get_mut(subject.file) {
                             whole[index].noticed += 1;
                         }
+                        self.latest.insert(place, (subject.file, index));
                         return verdict;
                     }
                 }

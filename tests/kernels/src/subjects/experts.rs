@@ -24,8 +24,9 @@ pub(super) fn subjects() -> Vec<Subject> {
                 routing("shares of those chosen", choice(71, 40, true), WeightFormat::F32),
                 routing("shares of all", choice(71, 40, false), WeightFormat::F32),
                 routing("logits of 16 bits", choice(8, 2, true), WeightFormat::Bf16),
-                group_routing("groups", choice(72, 9, true), (6, 2)),
-                group_routing("one group", choice(40, 8, false), (1, 1)),
+                group_routing("groups", choice(72, 9, true), (6, 2), true),
+                group_routing("one group", choice(40, 8, false), (1, 1), true),
+                group_routing("a group for each lane, no bias", choice(64, 9, true), (32, 16), false),
             ],
         },
         Subject {
@@ -83,11 +84,16 @@ fn routing(name: &'static str, shape: RouteExpertsShape, format: WeightFormat) -
     })
 }
 
-fn group_routing(name: &'static str, experts: RouteExpertsShape, (groups, chosen_groups): (usize, usize)) -> Problem {
+fn group_routing(
+    name: &'static str,
+    experts: RouteExpertsShape,
+    (groups, chosen_groups): (usize, usize),
+    is_biased: bool,
+) -> Problem {
     Problem::new(name, move |device, source| {
         let shape = RouteGroupsShape { experts, groups, chosen_groups };
         let kernel = RouteGroups::compile_source(device, shape, source)?;
-        let problem = GroupRoutingProblem::random(shape, 21, 1, true, 56);
+        let problem = GroupRoutingProblem::random(shape, 21, 1, is_biased, 56);
         let found = problem.run(device, &kernel)?;
         let right = found.experts == problem.reference().experts && problem.compare(&found).holds();
         Ok(right && found.guards_intact)

@@ -5,8 +5,8 @@ use kernels::cuda::check::{
     PoolOrder, RopeProblem, SampleProblem, ShapeLogitsProblem, SiluMulProblem, WeightFormat,
 };
 use kernels::cuda::{
-    Argmax, CopyPages, GatedDelta, GatedDeltaShape, GatherRows, GatherRowsShape, HeadNorm, RmsNorm, RmsNormShape,
-    RopeKvWrite, RopeKvWriteShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
+    Argmax, CopyPages, CudaDevice, CudaError, GatedDelta, GatedDeltaShape, GatherRows, GatherRowsShape, HeadNorm,
+    KernelSource, RmsNorm, RmsNormShape, RopeKvWrite, RopeKvWriteShape, Sample, ShapeLogits, SiluMul, SiluMulShape,
 };
 
 use super::{Problem, Subject};
@@ -71,6 +71,7 @@ pub(super) fn subjects() -> Vec<Subject> {
         Subject {
             file: "sample.cu",
             problems: vec![
+                Problem::new("borders between tokens", solve_borders),
                 draws("few tokens", 110, 5, 3),
                 draws("a token for every thread", 22, 1024, 1),
                 draws("many tokens", 66, 3073, 0),
@@ -186,4 +187,11 @@ fn draws(name: &'static str, rows: usize, vocabulary: usize, padding: usize) -> 
         let (found, guards_intact) = problem.run(device, &kernel)?;
         Ok(problem.first_wrong(&found).is_none() && guards_intact)
     })
+}
+
+/// The first and the last random number of what is a token's.
+fn solve_borders(device: &CudaDevice, source: KernelSource) -> Result<bool, CudaError> {
+    let kernel = Sample::compile_source(device, source)?;
+    let (problem, expected) = SampleProblem::at_borders(6);
+    Ok(problem.run(device, &kernel)? == (expected, true))
 }

@@ -33,6 +33,17 @@ fn tokens_are_drawn_as_often_as_they_are_likely() {
     assert!(statistic < 20.5, "{statistic}");
 }
 
+/// Where tokens are equally likely, sums are exact, and so are the first and the last random number that give a token.
+#[test]
+fn borders_between_tokens_are_exact() {
+    let device = device();
+    let kernel = Sample::compile(&device).unwrap();
+    for bits in [6, 11] {
+        let (problem, expected) = SampleProblem::at_borders(bits);
+        assert_eq!(problem.run(&device, &kernel).unwrap(), (expected, true), "2^{bits} tokens");
+    }
+}
+
 /// Seeds and positions are read from the device whenever captured work is launched: none is part of what was captured.
 #[test]
 fn captured_draws_follow_the_position() {

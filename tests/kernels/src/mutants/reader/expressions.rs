@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Operand, Reader, TYPES, class};
+use super::{Form, Last, Operand, Reader, TYPES, class};
 use crate::mutants::Kind;
 use crate::mutants::names::{Class, is_constant, is_float};
 use crate::mutants::tokens::Token;
@@ -30,7 +30,7 @@ impl Reader<'_> {
     /// Expressions between commas, up to `end`, which is taken; the last of them.
     pub(super) fn list(&mut self, end: &str) -> Operand {
         let start = self.start();
-        let nothing = Operand { place: start..start, class: Class::Index, constant: true, number: false, sum: false };
+        let nothing = Operand { place: start..start, class: Class::Index, constant: true, form: Form::Other };
         self.all(end).pop().unwrap_or(nothing)
     }
 
@@ -48,6 +48,12 @@ impl Reader<'_> {
             }
         }
         found
+    }
+
+    /// What a value is made of, up to the brace, which is taken.
+    fn parts(&mut self) {
+        let values = self.all("}");
+        self.take_in(&values);
     }
 
     /// An expression of operators that bind at least as tightly as `least`.
@@ -78,7 +84,7 @@ impl Reader<'_> {
         }
         let class = if yes.class == Class::Float { Class::Float } else { no.class };
         let place = condition.place.start..no.place.end;
-        Operand { place, class, constant: condition.constant && yes.constant && no.constant, number: false, sum: false }
+        Operand { place, class, constant: condition.constant && yes.constant && no.constant, form: Form::Other }
     }
 
     fn binary(&mut self, left: &Operand, operator: usize, right: &Operand) -> Operand {
@@ -121,8 +127,20 @@ impl Reader<'_> {
                 class = Class::Float;
                 self.change(Kind::Value, place.clone(), "(void)0");
             }
+            "&=" | "|=" | "^=" | "<<=" | ">>=" | "*=" | "/=" | "%=" => {
+                class = left.class;
+                if !self.in_step {
+                    let kind = if matches!(sign.as_str(), "&=" | "|=" | "^=") { Kind::Mask } else { Kind::Offset };
+                    self.change(kind, place.clone(), "(void)0");
+                }
+            }
+            "=" => {
+                class = left.class;
+                self.take_in(std::slice::from_ref(right));
+                self.last = if is_nothing(&text) { Last::Clears } else { Last::Other };
+            }
             "+" | "-" | "*" | "/" if !constant && float => {
-                if left.number && matches!(sign.as_str(), "+" | "*") {
+                if left.form == Form::Number && matches!(sign.as_str(), "+" | "*") {
                     self.change(Kind::Value, left.place.start..right.place.start, "");
                 } else {
                     self.change(Kind::Value, after_left, "");
@@ -131,22 +149,26 @@ impl Reader<'_> {
             "&" if !constant && !float => self.change(Kind::Mask, after_left, ""),
             "+" | "-" | "*" | "/" | "%" | "<<" | ">>" if !constant && !float => {
                 // A number in front is what is dropped, not what it is applied to.
-                if left.number && matches!(sign.as_str(), "+" | "*") {
+                if left.form == Form::Number && matches!(sign.as_str(), "+" | "*") {
                     self.change(Kind::Offset, left.place.start..right.place.start, "");
                 } else {
                     self.change(Kind::Offset, after_left.clone(), "");
                 }
                 match sign.as_str() {
                     // One shift of a sum is as good as another.
-                    "+" | "-" if left.sum => {}
+                    "+" | "-" if left.form == Form::Sum => {}
                     "+" | "-" => self.change(Kind::Offset, after_left, format!(" {sign} 1 {sign} {text}")),
                     _ => self.change(Kind::Offset, after_left, format!(" {sign} (1 + {text})")),
                 }
             }
-            _ if level(&sign) == Some(1) => class = left.class,
             _ => {}
         }
-        Operand { place, class, constant, number: false, sum: matches!(sign.as_str(), "+" | "-") }
+        let form = match sign.as_str() {
+            "+" | "-" => Form::Sum,
+            "<" | "<=" | ">" | ">=" | "==" | "!=" | "&&" | "||" => Form::Condition,
+            _ => Form::Other,
+        };
+        Operand { place, class, constant, form }
     }
 
     /// A bound one too low and one too high. Of a loop whose rounds are written out only the one that leaves a round
@@ -164,6 +186,13 @@ impl Reader<'_> {
         self.change(Kind::Guard, after_left, tighter);
     }
 
+    /// A condition that becomes a value holds, whatever is asked.
+    pub(super) fn take_in(&mut self, values: &[Operand]) {
+        for value in values.iter().filter(|value| value.form == Form::Condition && !value.constant) {
+            self.change(Kind::Guard, value.place.clone(), "true");
+        }
+    }
+
     fn unary(&mut self) -> Operand {
         let start = self.start();
         let sign = self.next().to_owned();
@@ -171,14 +200,15 @@ impl Reader<'_> {
             self.at += 1;
             let operand = self.unary();
             let class = if sign == "*" { operand.class.element() } else { operand.class };
-            return Operand { place: start..operand.place.end, class, sum: false, ..operand };
+            let form = if operand.form == Form::Number { Form::Number } else { Form::Other };
+            return Operand { place: start..operand.place.end, class, form, ..operand };
         }
         if sign == "("
             && let Some((class, end)) = self.cast()
         {
             self.at = end;
             let operand = self.unary();
-            return Operand { place: start..operand.place.end, class, sum: false, number: false, ..operand };
+            return Operand { place: start..operand.place.end, class, form: Form::Other, ..operand };
         }
         let operand = self.primary();
         self.postfix(operand)
@@ -204,12 +234,11 @@ impl Reader<'_> {
 
     pub(super) fn primary(&mut self) -> Operand {
         let start = self.start();
-        let mut operand =
-            Operand { place: start..start, class: Class::Index, constant: false, number: false, sum: false };
+        let mut operand = Operand { place: start..start, class: Class::Index, constant: false, form: Form::Other };
         match self.kind(self.at) {
             Some(Token::Number) => {
                 operand.class = if is_float(self.next()) { Class::Float } else { Class::Index };
-                (operand.constant, operand.number) = (true, true);
+                (operand.constant, operand.form) = (true, Form::Number);
                 self.at += 1;
             }
             Some(Token::Text) => self.at += 1,
@@ -221,7 +250,7 @@ impl Reader<'_> {
             }
             Some(Token::Sign) if self.next() == "{" => {
                 self.at += 1;
-                self.list("}");
+                self.parts();
             }
             Some(Token::Sign) if self.next() == "[" => self.lambda(),
             _ => self.fail("an expression"),
@@ -258,6 +287,7 @@ impl Reader<'_> {
         let mut constant = is_constant(&name) || name == "true" || name == "false";
         if self.take("(") {
             let values = self.all(")");
+            self.take_in(&values);
             class = self.names.function(&name);
             constant = values.is_empty() && name == "infinity";
             let place = start..self.end();
@@ -271,9 +301,9 @@ impl Reader<'_> {
             }
         } else if self.next() == "{" && is_type(&name) {
             self.at += 1;
-            self.list("}");
+            self.parts();
         }
-        Operand { place: start..self.end(), class, constant, number: false, sum: false }
+        Operand { place: start..self.end(), class, constant, form: Form::Other }
     }
 
     /// Where the arguments between angles are, where a function's are there: a word, `<`, nothing that joins conditions
@@ -299,7 +329,7 @@ impl Reader<'_> {
         if values.iter().all(|value| value.constant) {
             return;
         }
-        for value in values.iter().filter(|value| !value.number) {
+        for value in values.iter().filter(|value| value.form != Form::Number) {
             let alone = format!("({})", &self.text[value.place.clone()]);
             self.change(Kind::Guard, place.clone(), alone);
         }
@@ -349,7 +379,7 @@ impl Reader<'_> {
                 }
                 _ => break,
             }
-            (operand.number, operand.sum) = (false, false);
+            operand.form = Form::Other;
         }
         operand.place.end = self.end();
         operand
