@@ -584,7 +584,9 @@ fn refuse_other_activations(exec: &ExecBag) -> Result<(), Failure> {
 /// Why there is no device to run on, and which settings may help.
 fn no_device(error: &CudaError) -> Failure {
     let elsewhere = match error {
-        CudaError::NoDriver | CudaError::OldDriver { .. } => "--cuda-driver-path names another driver library; ",
+        CudaError::NoDriver | CudaError::OtherLibrary { .. } | CudaError::OldDriver { .. } => {
+            "--cuda-driver-path names another driver library; "
+        }
         CudaError::Library { .. } => {
             "--cuda-driver-path is a driver library, --nvrtc-path a folder with NVRTC and its builtins; "
         }

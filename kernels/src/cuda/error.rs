@@ -13,6 +13,13 @@ pub enum CudaError {
     #[error("no CUDA driver: libcuda.so is not on the library path (it is installed with NVIDIA's driver)")]
     NoDriver,
 
+    /// A library that was named as the driver is another.
+    #[error("{} is no CUDA driver: it has no cuDriverGetVersion", path.display())]
+    OtherLibrary {
+        /// Its file.
+        path: PathBuf,
+    },
+
     /// No run-time compiler was found.
     #[error("no CUDA compiler: NVRTC (libnvrtc.so) is not {}", place(looked_in.as_ref()))]
     NoCompiler {

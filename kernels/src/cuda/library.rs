@@ -17,8 +17,13 @@ use super::error::{CudaError, During};
 /// The first driver that a process opens serves it to the end: two different drivers cannot be used in one process.
 pub(super) fn load_driver(path: Option<&Path>) -> Result<(), CudaError> {
     if let Some(path) = path {
+        let library = open(path)?;
+        // SAFETY: the function is looked for and not called.
+        if unsafe { library.get::<unsafe extern "C" fn()>(c"cuDriverGetVersion") }.is_err() {
+            return Err(CudaError::OtherLibrary { path: path.to_owned() });
+        }
         // Never closed: cudarc keeps function addresses of it to the end of the process.
-        std::mem::forget(open(path)?);
+        std::mem::forget(library);
     }
     // SAFETY: opens and closes the library if there is one; CUDA's driver may be initialised by any thread.
     if !unsafe { cudarc::driver::sys::is_culib_present() } {
@@ -82,5 +87,13 @@ mod tests {
         let said = load_driver(Some(&path)).unwrap_err().to_string();
         assert!(said.starts_with(&format!("{} does not load: ", path.display())), "{said}");
         assert!(said.contains("invalid ELF header"), "{said}");
+    }
+
+    #[test]
+    fn another_library_is_not_taken_for_the_driver() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let path = maps.split_whitespace().find(|word| word.contains("/libc.so")).expect("the process has a C library");
+        let said = load_driver(Some(Path::new(path))).unwrap_err().to_string();
+        assert_eq!(said, format!("{path} is no CUDA driver: it has no cuDriverGetVersion"));
     }
 }

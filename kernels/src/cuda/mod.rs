@@ -77,7 +77,7 @@ pub use merge_splits::{MergeSplits, MergeSplitsShape};
 pub use merge_states::{AttentionState, MergeStates, MergeStatesArgs, MergeStatesShape};
 pub use mla_decode_attention::{MlaDecode, MlaDecodeArgs, MlaDecodeShape};
 pub use nvrtc::{Compiled, Compiler, KernelSource, Program};
-pub use pinned::PinnedBuffer;
+pub use pinned::{PinnedBuffer, Readback};
 pub use prebuilt::Prebuilt;
 pub use prefill_attention::{PrefillAttention, PrefillAttentionArgs, PrefillAttentionShape};
 pub use quantised_gemm::{BlockFormat, QuantisedGemm, QuantisedGemmArgs, QuantisedGemmShape, QuantisedMatrix};

@@ -74,3 +74,31 @@ fn values_go_through_two_buffers_in_parts() {
     }
     emulator.defer(0);
 }
+
+/// What is looked at before the device has copied it would be seen: the device copies late.
+#[test]
+fn values_come_back_when_they_are_there() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let emulator = Emulator::open();
+    let device = device();
+    for seed in 1..=8 {
+        emulator.defer(seed);
+        let mut staging = Staging::<u16>::new(&device, 10).expect("pinned memory");
+        let mut readback = device.readback::<u16>(30).expect("pinned memory");
+        for (first, length) in [(1, 30), (100, 7), (200, 0), (300, 29)] {
+            let uploaded = staging.upload(&device, (length, 1), |start, part| {
+                part.iter_mut().zip(first + start..).for_each(|(value, number)| *value = number as u16);
+            });
+            let uploaded = uploaded.expect("it is copied");
+            let found = readback.read(&device, &uploaded.slice(..length)).expect("it is there");
+            assert!(
+                found.iter().copied().eq((first..first + length).map(|number| number as u16)),
+                "seed {seed}: {found:?}"
+            );
+        }
+        let longer = device.zeros::<u16>(31).expect("there is memory");
+        let refusal = readback.read(&device, &longer).expect_err("there is room for fewer");
+        assert_eq!(refusal.to_string(), "values to copy is 31; this launch needs at most 30");
+    }
+    emulator.defer(0);
+}

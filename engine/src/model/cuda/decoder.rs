@@ -158,7 +158,7 @@ impl CudaDecoder {
         for start in (0..wanted).step_by(together) {
             let rows = start..wanted.min(start + together);
             self.logits(state, shape.tokens, &rows)?;
-            self.read_logits(state, rows.len(), &mut logits)?;
+            logits.extend_from_slice(self.read_logits(state, rows.len())?);
         }
         // Without logits nothing has waited for the kernels, and their failure would be told by another request.
         self.device.synchronize()?;
@@ -195,13 +195,14 @@ impl CudaDecoder {
             None => self.launch_decode(state, shape)?,
         }
         state.graphs.keep(shape, graph);
-        let mut of_all = Vec::new();
-        if let Some(last) = batch.logit_rows.iter().max() {
-            self.read_logits(state, last + 1, &mut of_all)?;
-        }
-        self.device.synchronize()?;
+        let last = batch.logit_rows.iter().max();
+        let of_all = self.read_logits(state, last.map_or(0, |last| last + 1))?;
         let width = self.config.vocab_size;
-        Ok(Some(batch.logit_rows.iter().flat_map(|row| &of_all[row * width..][..width]).copied().collect()))
+        let mut logits = Vec::with_capacity(batch.logit_rows.len() * width);
+        for row in batch.logit_rows {
+            logits.extend_from_slice(&of_all[row * width..][..width]);
+        }
+        Ok(Some(logits))
     }
 
     fn launch_decode(&self, state: &mut CudaState, shape: StepShape) -> Launched {
@@ -440,10 +441,9 @@ impl CudaDecoder {
         self.kernels.products.launch(&self.device, count, head, None, &step.wanted, output)
     }
 
-    /// Waits for the logits of `count` tokens and adds them to `logits`.
-    fn read_logits(&self, state: &CudaState, count: usize, logits: &mut Vec<f32>) -> Launched {
-        logits.extend(self.device.download(&state.step.logits.slice(..count * self.config.vocab_size))?);
-        Ok(())
+    /// Waits for the step and gives the logits of its first `count` tokens.
+    fn read_logits<'a>(&self, state: &'a mut CudaState, count: usize) -> Launched<&'a [f32]> {
+        state.logits.read(&self.device, &state.step.logits.slice(..count * self.config.vocab_size))
     }
 }
 

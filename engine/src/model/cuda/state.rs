@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kernels::cuda::{
     AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeWorkspace, KvLayout, PrefillAttention,
-    Program, RopeKvWrite, Staging, rope_turns,
+    Program, Readback, RopeKvWrite, Staging, rope_turns,
 };
 
 use super::experts::{self, ExpertBuffers};
@@ -47,6 +47,8 @@ pub struct CudaState {
     pub(super) turns: CudaSlice<f32>,
     pub(super) inputs: StepInputs,
     pub(super) step: StepBuffers,
+    /// Those of the step, on the host.
+    pub(super) logits: Readback<f32>,
     pub(super) graphs: DecodeGraphs,
     /// Tells models apart: captured steps have the addresses of one's weights.
     pub(super) model: Arc<()>,
@@ -263,6 +265,7 @@ impl CudaState {
             inputs: StepInputs::new(device, sizes)?,
             turns: upload(device, &rope_turns(frequencies, config.rope.amplitude(), sizes.context_length))?,
             step: StepBuffers::new(device, config, sizes.step_tokens)?,
+            logits: device.readback(logit_elements(config, sizes.step_tokens))?,
             graphs: DecodeGraphs::new(sizes, choices),
             model,
             sizes,
