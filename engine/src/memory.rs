@@ -5,7 +5,8 @@
 use crate::model::ModelConfig;
 use crate::sizing::kv_budget::{bytes_per_token, total_tokens};
 
-/// Memory for everything that is neither weights, keys and values nor the numbers of a step: code, vocabulary, threads.
+/// Memory of the machine for everything that is neither weights, keys and values nor the numbers of a step: code, vocabulary,
+/// threads.
 const REST: u64 = 32 << 20;
 /// Bytes of a number of the computation.
 const NUMBER: u64 = size_of::<f32>() as u64;
@@ -21,6 +22,8 @@ pub struct Need {
     pub least_step: u64,
     /// Keys and values of one token.
     pub kv_per_token: u64,
+    /// Everything else.
+    pub rest: u64,
 }
 
 /// How many tokens of keys and values are wanted.
@@ -92,13 +95,14 @@ impl Need {
             step: (chunk.min(config.context_length) as u64).saturating_mul(per_token) + logits,
             least_step: per_token + logits,
             kv_per_token: bytes_per_token(kv_heads, head_dim, head_dim, layers, NUMBER),
+            rest: REST,
         }
     }
 
     /// Bytes of everything but keys and values.
     #[must_use]
     pub fn model(&self) -> u64 {
-        self.weights + self.step + REST
+        self.weights + self.step + self.rest
     }
 
     /// Pages for keys and values in `available` bytes; where that is not known, all that are wanted.
@@ -110,7 +114,7 @@ impl Need {
         let fitting = total_tokens(left, self.kv_per_token, page_size, None);
         if fitting == 0 {
             let needed = self.model() + self.kv_per_token * page_size as u64;
-            let least = self.weights + self.least_step + REST + self.kv_per_token;
+            let least = self.weights + self.least_step + self.rest + self.kv_per_token;
             return Err(TooLittle::ForModel { needed, available, least });
         }
         if pages <= fitting / page_size {
@@ -135,7 +139,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
     /// 100 MiB for the model, 1 MiB for a token.
-    const NEED: Need = Need { weights: 60 * MIB, step: 8 * MIB, least_step: MIB, kv_per_token: MIB };
+    const NEED: Need = Need { weights: 60 * MIB, step: 8 * MIB, least_step: MIB, kv_per_token: MIB, rest: 32 * MIB };
 
     #[test]
     fn a_step_by_hand() {

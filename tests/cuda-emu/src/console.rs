@@ -42,6 +42,8 @@ pub(crate) struct Console {
     pub(crate) refuses_graphs: bool,
     /// Bytes of the device's memory, if that was set.
     pub(crate) memory: Option<u64>,
+    /// Bytes in multiples of which memory is given, if it is not to the byte.
+    pub(crate) piece: Option<usize>,
     /// How many more allocations, and modules that are loaded, succeed, if not all that there is room for do.
     pub(crate) allocations: Option<u64>,
     /// Copies to the device that programs have asked for.
@@ -69,6 +71,7 @@ impl Console {
             order: None,
             refuses_graphs: false,
             memory: None,
+            piece: None,
             allocations: None,
             copies_in: 0,
         }
@@ -80,6 +83,11 @@ impl Console {
             *left = left.checked_sub(1).ok_or(Code::OUT_OF_MEMORY)?;
         }
         Ok(())
+    }
+
+    /// What an allocation of so many bytes takes.
+    pub(crate) fn in_pieces(&self, bytes: usize) -> usize {
+        self.piece.and_then(|piece| bytes.checked_next_multiple_of(piece)).unwrap_or(bytes)
     }
 
     /// How kernels run from now on.

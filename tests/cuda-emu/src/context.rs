@@ -240,6 +240,7 @@ impl Context {
             return Err(Code::INVALID_VALUE);
         }
         console.count_allocation()?;
+        let bytes = console.in_pieces(bytes);
         if self.memory.available() < bytes as u64 {
             self.finish_all(console)?;
         }

@@ -156,6 +156,16 @@ impl Emulator {
         self.set("cuda_emu_set_memory", bytes);
     }
 
+    /// Gives memory in multiples of so many bytes from now on, as devices map it, or to the byte again where `bytes` is 0. Accesses
+    /// after the end of a buffer are found after the end of its last piece.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn set_piece(&self, bytes: u64) {
+        self.set("cuda_emu_set_piece", bytes);
+    }
+
     /// Lets so many allocations of device memory succeed from now on and none after them, whatever room there is, or again all that
     /// there is room for. The code of a kernel that is loaded counts as one.
     ///

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
-use engine::memory::Need;
+use engine::memory::{Need, Wanted};
 use engine::model::{CudaChoices, CudaDecoder, CudaSizes, CudaState, DecodeKernel, NoRoom, Steps, cuda};
 use engine::runner::{Logits, Runner, RunnerLimits};
 use engine::sizing::warm_up::WarmUp;
@@ -83,6 +83,7 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         self.emulator.set_memory(0);
+        self.emulator.set_piece(0);
         self.emulator.limit_allocations(None);
         self.emulator.defer(0);
     }
@@ -108,6 +109,22 @@ fn weights_need_what_is_said() {
     bench.leave(needed);
     let model = bench.load().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((model.weight_bytes() as u64, bench.free()), (needed, 0));
+}
+
+/// Pages are counted before anything is there, from what is free then.
+#[test]
+fn pages_that_were_counted_fit_a_device_that_maps_memory_in_pieces() {
+    let bench = Bench::new();
+    bench.emulator.set_piece(2 << 20);
+    for megabytes in [160, 200, 263] {
+        let free = megabytes << 20;
+        bench.leave(free);
+        let pages = bench.need(CHUNK).pages(Some(free), 16, Wanted::AtMost(1 << 40)).expect("some fit");
+        let model = bench.load().unwrap_or_else(|error| panic!("{megabytes} MiB: {error}"));
+        let state = model.state(CudaSizes { pages, ..bench.sizes() });
+        let state = state.unwrap_or_else(|error| panic!("{megabytes} MiB, {pages} pages: {error}"));
+        assert!(state.bytes() as u64 > free - (150 << 20), "{megabytes} MiB, {pages} pages: little of it is used");
+    }
 }
 
 #[test]

@@ -84,6 +84,15 @@ pub fn programs(plan: &WeightPlan<'_>, page_size: usize, decode: DecodeKernel) -
     Ok(programs)
 }
 
+/// Memory of a device for the code of kernels and captured steps.
+const REST: u64 = 64 << 20;
+/// A driver maps memory in pieces of this many bytes, of which what is allocated need not fill the last.
+const PIECE: u64 = 2 << 20;
+/// What is allocated for a layer and may be larger than a piece: four matrices, a router, keys and values.
+const LARGE_PER_LAYER: usize = 7;
+/// What else may be: the embedding, the head, cosines and sines, and the numbers of a step.
+const LARGE_BESIDE: usize = 20;
+
 /// The memory that a model takes on a device when prompts run `chunk` tokens at a time.
 #[must_use]
 pub fn need(plan: &WeightPlan<'_>, chunk: usize, choices: CudaChoices) -> Need {
@@ -98,5 +107,6 @@ pub fn need(plan: &WeightPlan<'_>, chunk: usize, choices: CudaChoices) -> Need {
         step: step(chunk.min(context_length), choices.page_size),
         least_step: step(1, 1),
         kv_per_token: (2 * config.layers * config.kv_size() * ELEMENT) as u64,
+        rest: REST + PIECE * (config.layers * LARGE_PER_LAYER + LARGE_BESIDE) as u64,
     }
 }

@@ -115,6 +115,12 @@ extern "C" fn cuda_emu_set_memory(bytes: u64) {
     driver().set_memory((bytes != 0).then_some(bytes));
 }
 
+/// Memory is given in multiples of so many bytes from now on, as devices map it; 0 is to the byte, as at first.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_set_piece(bytes: u64) {
+    driver().console.piece = usize::try_from(bytes).ok().filter(|&bytes| bytes != 0);
+}
+
 /// Lets so many allocations succeed from now on and none after them, whatever room there is: another program has taken it; −1 is no
 /// limit, as at first. The code of a module counts as one.
 #[unsafe(no_mangle)]
