@@ -15,6 +15,9 @@ import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
 
+# The first line of what is written.
+HEAD = "//! Written by `python3 tests/scale/generate.py`; edit that or `fields.tsv`, and run it again.\n"
+
 DOCS = {
     "device": "Devices, and how the process treats them.",
     "disagg": "Prefill, decode and encoding in engines of their own.",
@@ -441,14 +444,13 @@ def namespace_file(path, rows, choices, known, children):
     text = "\n".join(lines) + ("\n\n" + "\n".join(own) if own else "")
     text += f"\n\n/// {DOCS[path]}\n#[derive(ConfigNamespaces)]\n#[config({parts})]\n"
     text += f"pub struct {struct_name(path)} {{\n{body}}}\n"
-    head = "//! Written by `generate.py`; edit that or `fields.tsv`.\n\n"
-    return head + imports(types, text)
+    return HEAD + "\n" + imports(types, text)
 
 
 def root_file(tops, known, choices):
     parts, derived, rules = attributes("", known, ['env = "SCALE"'])
     kitbag = "{ByteSize, ConfigNamespaces}" if any("ByteSize" in d for d in derived) else "ConfigNamespaces"
-    text = f"//! Written by `generate.py`; edit that.\n\nuse kitbag::{kitbag};\n\n"
+    text = f"{HEAD}\nuse kitbag::{kitbag};\n\n"
     names = [n for n in ["AttentionBackend"] if any(n in d for d in derived)]
     text += "".join(f"use crate::choices::{n};\n" for n in names)
     modules = ["derived"] if derived else []
@@ -536,8 +538,7 @@ def main():
         for row in rows:
             rust_type(row, every)
         choices.add_used_by((HERE / "src/derived.rs").read_text(encoding="utf-8"), every)
-    head = "//! Written by `generate.py`; edit that or `fields.tsv`.\n"
-    files["choices"] = (head + "\n" + ("" if given.peer else "use kitbag::ConfigChoice;\n") + choices.source(given.peer))
+    files["choices"] = (HEAD + "\n" + ("" if given.peer else "use kitbag::ConfigChoice;\n") + choices.source(given.peer))
     if given.peer:
         body = "".join(f"    #[command(flatten)]\n    #[serde(default)]\n    pub {top}: {top}::{struct_name(top)},\n" for top in tops)
         files["lib"] = "//! The same fields under clap-derive and serde-derive.\n\n" + \

@@ -1,4 +1,4 @@
-//! Written by `generate.py`; edit that or `fields.tsv`.
+//! Written by `python3 tests/scale/generate.py`; edit that or `fields.tsv`, and run it again.
 
 use kitbag::ConfigNamespaces;
 
