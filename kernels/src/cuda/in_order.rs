@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// What `work` makes of each item, in the order of the items, on so many threads, this one among them; or its first error by
-/// that order, whichever thread was faster. After an error nothing more is begun.
+/// that order, whichever thread was faster.
+///
+/// Items are begun in their order, and what is begun is done. A thread to which `work` has given an error notes that and begins
+/// nothing more; each of the others begins at most one item after it was noted, the one that it was about to take.
 ///
 /// # Panics
 ///
@@ -17,14 +20,15 @@ pub(super) fn in_order<T: Sync, R: Send + Sync, E: Send + Sync>(
     work: impl Fn(&T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     let done: Vec<OnceLock<Result<R, E>>> = items.iter().map(|_| OnceLock::new()).collect();
-    // Neither orders anything else: results are handed over when the threads end.
+    // Results are handed over when the threads end, so these order nothing but themselves: whoever looks after an error was noted
+    // has to see it.
     let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let worker = || {
-        while !has_failed.load(Ordering::Relaxed) {
+        while !has_failed.load(Ordering::SeqCst) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let (Some(item), Some(place)) = (items.get(index), done.get(index)) else { return };
             let result = work(item);
-            has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            has_failed.fetch_or(result.is_err(), Ordering::SeqCst);
             let _ = place.set(result);
         }
     };
