@@ -262,6 +262,27 @@ mod tests {
         assert_eq!(broken("if (i == n) y = 0.0f;"), ["if (false) y = 0.0f;", "if (true) y = 0.0f;"]);
     }
 
+    /// What a loop or a function within an expression does at its end is not what the statement does that it is in.
+    #[test]
+    fn only_a_single_assignment_of_nothing_is_a_mask_and_only_what_leaves_is_left_out() {
+        for statement in [
+            "for (i32 k = 0; k < 4; k++) y = 0.0f;",
+            "while (y) y = 0.0f;",
+            "do y = 0.0f; while (y);",
+            "each([&](i32 k) { y = 0.0f; });",
+            "set(y = 0.0f);",
+            "{ y = 0.0f; }",
+            "for (i32 k = 0; k < 4; k++) break;",
+            "do { break; } while (y);",
+            "each([&](i32 k) { return; });",
+            "if (y) return;",
+        ] {
+            let broken = broken(&format!("if (i == n) {statement}"));
+            assert!(broken.contains(&format!("if (true) {statement}")), "{broken:?}");
+            assert!(!broken.contains(&format!("if (false) {statement}")), "{broken:?}");
+        }
+    }
+
     #[test]
     fn offsets_lose_a_term_or_are_one_off_and_values_lose_one() {
         assert_eq!(broken("float a = x[i + 4];"), ["float a = x[i];", "float a = x[i + 1 + 4];"]);

@@ -46,7 +46,6 @@ fn read<'a>(text: &'a str, names: &'a mut Names) -> Reader<'a> {
         names,
         function: String::new(),
         bodies: Vec::new(),
-        last: Last::Other,
         written_out: false,
         in_step: false,
         changes: Vec::new(),
@@ -75,15 +74,17 @@ enum Form {
     Sum,
     /// A comparison, or several.
     Condition,
+    /// It assigns nothing: zero, minus infinity, or another number.
+    Clears,
     Other,
 }
 
-/// What the last statement does.
+/// What a statement does to what it is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
-    /// It leaves what it is in.
+enum Effect {
+    /// It leaves it.
     Leaves,
-    /// It assigns nothing: zero, minus infinity, or another number.
+    /// It is a single assignment of nothing.
     Clears,
     Other,
 }
@@ -96,7 +97,6 @@ struct Reader<'a> {
     function: String,
     /// The functions read so far, and the tokens of their bodies.
     bodies: Vec<(String, Range<usize>)>,
-    last: Last,
     /// Whether the condition being read is that of a loop whose rounds are all written out.
     written_out: bool,
     /// Whether the step of a loop is being read.
@@ -360,23 +360,26 @@ fn class(float: bool, pointer: bool) -> Class {
 // ---- statements -----------------------------------------------------------------------------------------------------
 
 impl Reader<'_> {
-    fn block(&mut self) {
+    /// A block; whether it leaves what it is in.
+    fn block(&mut self) -> Effect {
         self.expect("{");
+        let mut last = Effect::Other;
         while self.next() != "}" {
             if self.at == self.tokens.len() {
                 self.fail("}");
             }
-            self.statement();
+            last = self.statement();
         }
         self.at += 1;
+        // One assignment among others, or in braces, is not read as a mask.
+        if last == Effect::Leaves { last } else { Effect::Other }
     }
 
-    fn statement(&mut self) {
+    fn statement(&mut self) -> Effect {
         let written_out = self.kind(self.at) == Some(Token::Unrolled);
         self.at += usize::from(written_out);
-        self.last = Last::Other;
         match self.next() {
-            "{" => self.block(),
+            "{" => return self.block(),
             ";" => self.at += 1,
             "if" => self.branch(),
             "for" => self.loop_over(written_out),
@@ -385,7 +388,6 @@ impl Reader<'_> {
                 self.expect("(");
                 self.list(")");
                 self.statement();
-                self.stay();
             }
             "do" => {
                 self.at += 1;
@@ -394,7 +396,6 @@ impl Reader<'_> {
                 self.expect("(");
                 self.list(")");
                 self.expect(";");
-                self.stay();
             }
             "return" => {
                 self.at += 1;
@@ -403,11 +404,11 @@ impl Reader<'_> {
                     self.take_in(std::slice::from_ref(&value));
                 }
                 self.expect(";");
-                self.last = Last::Leaves;
+                return Effect::Leaves;
             }
             "break" | "continue" => {
                 self.skip_past(";");
-                self.last = Last::Leaves;
+                return Effect::Leaves;
             }
             "asm" | "static_assert" | "typedef" | "using" | "struct" | "enum" => self.skip_past(";"),
             "__shared__" | "extern" => {
@@ -418,10 +419,13 @@ impl Reader<'_> {
             }
             _ if self.is_declaration() => self.declaration(),
             _ => {
-                self.list(";");
-                self.stay();
+                if self.list(";").form == Form::Clears {
+                    return Effect::Clears;
+                }
             }
         }
+        // What leaves the round of a loop does not leave what the loop is in.
+        Effect::Other
     }
 
     fn branch(&mut self) {
@@ -432,26 +436,17 @@ impl Reader<'_> {
         } else {
             self.expect("(");
             let condition = self.list(")");
-            let single = self.next() != "{";
-            self.statement();
+            let effect = self.statement();
             if !condition.constant {
                 // A single assignment of nothing is a mask, which then masks nothing.
-                if single && self.last == Last::Clears {
+                if effect == Effect::Clears {
                     self.change(Kind::Mask, condition.place.clone(), "false");
                 }
-                self.change(Kind::Guard, condition.place, if self.last == Last::Leaves { "false" } else { "true" });
+                self.change(Kind::Guard, condition.place, if effect == Effect::Leaves { "false" } else { "true" });
             }
         }
         if self.take("else") {
             self.statement();
-        }
-        self.last = Last::Other;
-    }
-
-    /// What leaves a loop's round, or a function within an expression, does not leave what those are in.
-    fn stay(&mut self) {
-        if self.last == Last::Leaves {
-            self.last = Last::Other;
         }
     }
 
@@ -474,6 +469,5 @@ impl Reader<'_> {
         }
         self.in_step = false;
         self.statement();
-        self.stay();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Form, Last, Operand, Reader, TYPES, class};
+use super::{Form, Operand, Reader, TYPES, class};
 use crate::mutants::Kind;
 use crate::mutants::names::{Class, is_constant, is_float};
 use crate::mutants::tokens::Token;
@@ -137,7 +137,6 @@ impl Reader<'_> {
             "=" => {
                 class = left.class;
                 self.take_in(std::slice::from_ref(right));
-                self.last = if is_nothing(&text) { Last::Clears } else { Last::Other };
             }
             "+" | "-" | "*" | "/" if !constant && float => {
                 if left.form == Form::Number && matches!(sign.as_str(), "+" | "*") {
@@ -164,6 +163,7 @@ impl Reader<'_> {
             _ => {}
         }
         let form = match sign.as_str() {
+            "=" if is_nothing(&text) => Form::Clears,
             "+" | "-" => Form::Sum,
             "<" | "<=" | ">" | ">=" | "==" | "!=" | "&&" | "||" => Form::Condition,
             _ => Form::Other,
