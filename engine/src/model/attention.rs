@@ -50,20 +50,17 @@ pub struct AttentionNeeds<'a> {
     pub is_deterministic: bool,
 }
 
-impl AttentionBackend {
-    /// All of them; where several can do something, the first is chosen.
-    pub const ALL: [Self; 3] = [Self::CpuPaged, Self::CudaSplitKv, Self::CudaPaged];
-
+// Where several can do something, the first is chosen.
+kernels::named! {
     /// What it is called in settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CpuPaged => "cpu-paged",
-            Self::CudaPaged => "cuda-paged",
-            Self::CudaSplitKv => "cuda-split-kv",
-        }
+    AttentionBackend {
+        CpuPaged => "cpu-paged",
+        CudaSplitKv => "cuda-split-kv",
+        CudaPaged => "cuda-paged",
     }
+}
 
+impl AttentionBackend {
     /// Says why it cannot do what is needed.
     fn check(self, phase: Phase, needs: &AttentionNeeds<'_>) -> std::result::Result<(), Obstacle> {
         let on_cuda = self != Self::CpuPaged;

@@ -54,40 +54,24 @@ pub enum ElementType {
     Q6K,
 }
 
-impl ElementType {
-    /// Every type.
-    pub const ALL: [Self; 11] = [
-        Self::F32,
-        Self::F16,
-        Self::Bf16,
-        Self::Q4_0,
-        Self::Q4_1,
-        Self::Q5_0,
-        Self::Q5_1,
-        Self::Q8_0,
-        Self::Q4K,
-        Self::Q5K,
-        Self::Q6K,
-    ];
-
+crate::named! {
     /// The name that files and their tools use, such as `Q4_K`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "F32",
-            Self::F16 => "F16",
-            Self::Bf16 => "BF16",
-            Self::Q4_0 => "Q4_0",
-            Self::Q4_1 => "Q4_1",
-            Self::Q5_0 => "Q5_0",
-            Self::Q5_1 => "Q5_1",
-            Self::Q8_0 => "Q8_0",
-            Self::Q4K => "Q4_K",
-            Self::Q5K => "Q5_K",
-            Self::Q6K => "Q6_K",
-        }
+    ElementType {
+        F32 => "F32",
+        F16 => "F16",
+        Bf16 => "BF16",
+        Q4_0 => "Q4_0",
+        Q4_1 => "Q4_1",
+        Q5_0 => "Q5_0",
+        Q5_1 => "Q5_1",
+        Q8_0 => "Q8_0",
+        Q4K => "Q4_K",
+        Q5K => "Q5_K",
+        Q6K => "Q6_K",
     }
+}
 
+impl ElementType {
     /// The elements of a block, 1 for types that have none, and its bytes.
     #[must_use]
     pub const fn block(self) -> (usize, usize) {

@@ -23,6 +23,15 @@ pub enum BlockFormat {
     Q4_1,
 }
 
+crate::named! {
+    /// As weight files call it.
+    BlockFormat {
+        Q8_0 => "Q8_0",
+        Q4_0 => "Q4_0",
+        Q4_1 => "Q4_1",
+    }
+}
+
 /// Numbers of a block.
 const BLOCK: usize = 32;
 

@@ -21,7 +21,7 @@ pub fn measured_tiles() -> impl Iterator<Item = GemmTile> {
 }
 
 /// Every format of quantised weights.
-pub const FORMATS: [BlockFormat; 3] = [BlockFormat::Q8_0, BlockFormat::Q4_0, BlockFormat::Q4_1];
+pub const FORMATS: [BlockFormat; BlockFormat::ALL.len()] = BlockFormat::ALL;
 
 /// Rows, columns and depth: less than a block, whole blocks and parts of blocks in each direction, an odd number of
 /// columns, one step and more than there are stages, more rows of blocks than are worked on together, and no row.

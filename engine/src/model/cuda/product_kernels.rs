@@ -19,25 +19,21 @@ pub enum MatrixFormat {
     Blocks(BlockFormat),
 }
 
-impl MatrixFormat {
-    const ALL: [Self; 4] =
-        [Self::Bf16, Self::Blocks(BlockFormat::Q8_0), Self::Blocks(BlockFormat::Q4_0), Self::Blocks(BlockFormat::Q4_1)];
+kernels::named! {
+    /// As weight files call it.
+    MatrixFormat {
+        Bf16 => "BF16",
+        Blocks(BlockFormat::Q8_0) => "Q8_0",
+        Blocks(BlockFormat::Q4_0) => "Q4_0",
+        Blocks(BlockFormat::Q4_1) => "Q4_1",
+    }
+}
 
+impl MatrixFormat {
     /// The format that is called so.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
-    }
-
-    /// As weight files call it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bf16 => "BF16",
-            Self::Blocks(BlockFormat::Q8_0) => "Q8_0",
-            Self::Blocks(BlockFormat::Q4_0) => "Q4_0",
-            Self::Blocks(BlockFormat::Q4_1) => "Q4_1",
-        }
     }
 }
 

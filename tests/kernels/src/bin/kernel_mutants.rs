@@ -89,7 +89,7 @@ impl<'a> Wanted<'a> {
         for word in words {
             if let Some(file) = sources.files().find(|file| file == word) {
                 files.push(file);
-            } else if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.to_string() == *word) {
+            } else if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == word) {
                 kinds.push(kind);
             } else {
                 texts.push(word.clone());

@@ -37,21 +37,21 @@ pub enum Kind {
     Value,
 }
 
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 6] = [Self::Barrier, Self::Wait, Self::Guard, Self::Mask, Self::Offset, Self::Value];
+kernels::named! {
+    /// What it is called in lists and arguments.
+    Kind {
+        Barrier => "barrier",
+        Wait => "wait",
+        Guard => "guard",
+        Mask => "mask",
+        Offset => "offset",
+        Value => "value",
+    }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Barrier => "barrier",
-            Self::Wait => "wait",
-            Self::Guard => "guard",
-            Self::Mask => "mask",
-            Self::Offset => "offset",
-            Self::Value => "value",
-        })
+        f.pad(self.name())
     }
 }
 
