@@ -123,6 +123,15 @@ impl StepInputs {
                 sizes.sequences
             )));
         }
+        let longest = StepShape::of(batch).max_context;
+        if longest > sizes.context_length {
+            let most = sizes.context_length;
+            return Err(Error::Request(format!("a sequence of {longest} tokens, and there is room for {most}")));
+        }
+        if let Some(row) = batch.logit_rows.iter().find(|row| **row >= batch.token_ids.len()) {
+            let tokens = batch.token_ids.len();
+            return Err(Error::Request(format!("logits of token {row} are wanted, and the step has {tokens}")));
+        }
         let layout = Layout::of(shape, wanted.len(), sizes.page_size);
         let spans = batch.sequences;
         let numbers = self.staged.values_mut()?;

@@ -1,11 +1,12 @@
 //! What a device cannot do is an error that says what it can.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
 
-use engine::model::{CudaChoices, CudaDecoder, cuda};
+use engine::model::{Batch, CudaChoices, CudaDecoder, CudaSizes, cuda};
 use engine::runner::{Logits, Runner, RunnerLimits};
 use kernel_tests::device;
-use kernels::cpu::Workers;
+use kernels::cpu::{SequenceSpan, Workers};
 
 use super::{Reference, SPLIT, all_logits, limits, open, runner};
 
@@ -76,4 +77,35 @@ fn more_tokens_than_pages_or_context_are_refused_and_the_engine_goes_on() {
     assert!(unknown.contains("token id 512"), "{unknown}");
     runner.release(sequence).expect("it held its pages");
     assert!(all_logits(&mut runner, &reference.prompt[..10]) == before);
+}
+
+/// A runner asks for no such step.
+#[test]
+fn a_step_that_its_state_has_no_room_for_is_refused() {
+    let checkpoint = open("llama");
+    let plan = checkpoint.plan().expect("a plan");
+    let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
+    let choices = CudaChoices { page_size: 8, decode: SPLIT, graphs: true, settings_key: 0 };
+    let model = CudaDecoder::load(&plan, &workers, device(), choices).unwrap_or_else(|error| panic!("{error}"));
+    let sizes = CudaSizes { page_size: 8, pages: 4, step_tokens: 4, sequences: 1, context_length: 16 };
+    let mut state = model.state(sizes).unwrap_or_else(|error| panic!("{error}"));
+    let mut step = |cached: usize, new: usize, logit_rows: &[usize]| {
+        let positions: Vec<_> = (cached..cached + new).collect();
+        let span = SequenceSpan { block_table: &[0, 1, 2, 3], cached, new };
+        let token_ids = vec![1; new];
+        let batch =
+            Batch { token_ids: &token_ids, positions: &positions, slots: &positions, sequences: &[span], logit_rows };
+        model.forward(&mut state, batch, &AtomicBool::new(false))
+    };
+    for (cached, new, rows, expected) in [
+        (0, 5, &[4][..], "a step of 5 tokens of 1 sequences with 1 logits"),
+        (14, 3, &[2], "a sequence of 17 tokens, and there is room for 16"),
+        (16, 1, &[0], "a sequence of 17 tokens, and there is room for 16"),
+        (0, 3, &[3], "logits of token 3 are wanted, and the step has 3"),
+        (3, 1, &[1], "logits of token 1 are wanted, and the step has 1"),
+    ] {
+        let refused = refusal(step(cached, new, rows));
+        assert!(refused.contains(expected), "{refused}");
+    }
+    assert!(step(0, 4, &[3]).is_ok_and(|logits| logits.is_some()));
 }
