@@ -1,5 +1,6 @@
 //! A CUDA device: its memory, its one stream, and kernels loaded for it.
 
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 
+use super::compiled_ahead::{AheadOfLoading, CompiledAhead};
 use super::error::{CudaError, During, require};
 use super::in_order::in_order;
 use super::kernel_cache::KernelCache;
@@ -59,8 +61,7 @@ pub struct CudaDevice {
     stream: Arc<CudaStream>,
     images: Images,
     target: Target,
-    /// By [`compile_ahead`](Self::compile_ahead).
-    compiled: Mutex<Vec<(Program, Compiled)>>,
+    ahead: AheadOfLoading,
     loaded: Mutex<Vec<Program>>,
 }
 
@@ -138,7 +139,7 @@ impl CudaDevice {
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().during("creating a stream")?;
         let target = choose_target(&context, &images, &targets)?;
-        Ok(Self { context, stream, images, target, compiled: Mutex::default(), loaded: Mutex::default() })
+        Ok(Self { context, stream, images, target, ahead: AheadOfLoading::default(), loaded: Mutex::default() })
     }
 
     /// Says what is missing of what [`open`](Self::open) needs, without opening anything on the device.
@@ -177,24 +178,25 @@ impl CudaDevice {
         self.target
     }
 
-    /// Compiles programs on so many threads, those of them that have not been, and keeps them: loading one of them does not
-    /// compile it any more. Nothing is loaded here. Of several failures, that of the first of the programs is told.
-    pub fn compile_ahead(&self, programs: &[Program], threads: NonZeroUsize) -> Result<(), CudaError> {
+    /// Compiles programs on so many threads, but for those that have been and are kept. Nothing is loaded here.
+    ///
+    /// One that does not compile keeps no other from it. Of several failures, that of the first of the programs is told.
+    pub fn compile_ahead(&self, programs: &[Program], threads: NonZeroUsize) -> CompiledAhead {
+        let mut ahead = CompiledAhead::default();
         let mut missing: Vec<&Program> = Vec::new();
         for program in programs {
-            if !missing.contains(&program) && self.compiled_ahead(program).is_none() {
-                missing.push(program);
+            match self.ahead.find(program) {
+                Some(kept) => ahead.add(Ok(kept)),
+                None if !missing.contains(&program) => missing.push(program),
+                None => {}
             }
         }
-        let compiled = in_order(&missing, threads, |program| self.images.get(program, self.target))?;
-        let mut all = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        all.extend(missing.into_iter().cloned().zip(compiled));
-        Ok(())
-    }
-
-    fn compiled_ahead(&self, program: &Program) -> Option<Compiled> {
-        let all = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().find(|(of, _)| of == program).map(|(_, compiled)| compiled.clone())
+        let compile = |program: &&Program| Ok::<_, Infallible>(self.images.get(program, self.target));
+        let Ok(compiled) = in_order(&missing, threads, compile);
+        for (program, compiled) in missing.into_iter().zip(compiled) {
+            ahead.add(compiled.map(|compiled| self.ahead.keep(program.clone(), compiled)));
+        }
+        ahead
     }
 
     /// The programs that were loaded on it so far, each once: what [`Prebuilt`] kernels have to have.
@@ -265,11 +267,10 @@ impl CudaDevice {
 
     /// Compiles a program for this device and loads it.
     pub(super) fn load(&self, program: &Program) -> Result<LoadedModule, CudaError> {
-        let compiled = match self.compiled_ahead(program) {
-            Some(compiled) => compiled,
+        let Compiled { code, log } = match self.ahead.find(program) {
+            Some(kept) => kept.1.clone(),
             None => self.images.get(program, self.target)?,
         };
-        let Compiled { code, log } = compiled;
         let module = load_code(&self.context, self.target, code).during("loading a compiled kernel")?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if !loaded.contains(program) {

@@ -114,21 +114,31 @@ fn programs_that_are_compiled_at_once_are_not_compiled_again_when_they_are_loade
     let opened = cache.counts();
     // One of them twice, and more threads than programs.
     let programs = [64, 72, 64, 80].map(program);
-    for threads in [1, 2, 9] {
-        device.compile_ahead(&programs, NonZeroUsize::new(threads).unwrap()).unwrap();
-        assert_eq!(cache.counts(), counts(opened.found, opened.compiled + 3), "{threads} threads");
-    }
+    let once = counts(opened.found, opened.compiled + 3);
+    let ahead = [1, 2, 9].map(|threads| {
+        let ahead = device.compile_ahead(&programs, NonZeroUsize::new(threads).unwrap()).complete().unwrap();
+        assert_eq!(cache.counts(), once, "{threads} threads");
+        ahead
+    });
     assert_eq!(device.loaded_programs(), []);
     for width in [64, 80, 64] {
         SiluMul::compile(&device, SiluMulShape { width }).unwrap();
     }
-    assert_eq!(cache.counts().compiled, opened.compiled + 3);
+    assert_eq!(cache.counts(), once);
     assert_eq!(device.loaded_programs(), [64, 80].map(program));
     assert_eq!(files(folder.path()).len(), opened.compiled + 3, "no unfinished file is left");
+    // It is kept by the last who has it, and by nobody else.
+    let [first, second, third] = ahead;
+    drop((first, third));
+    SiluMul::compile(&device, SiluMulShape { width: 72 }).unwrap();
+    assert_eq!(cache.counts(), once);
+    drop(second);
+    SiluMul::compile(&device, SiluMulShape { width: 72 }).unwrap();
+    assert_eq!(cache.counts(), counts(once.found + 1, once.compiled));
 }
 
 #[test]
-fn of_programs_that_are_compiled_at_once_the_first_that_fails_is_told_and_what_is_wrong_once() {
+fn of_programs_that_are_compiled_at_once_the_first_that_fails_is_told_and_all_others_are_there() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("cache");
     let cache = Arc::new(KernelCache::new(folder.clone(), LARGE));
@@ -140,11 +150,18 @@ fn of_programs_that_are_compiled_at_once_the_first_that_fails_is_told_and_what_i
     // The second fails sooner: the first is a whole kernel up to its last line.
     let long = KernelSource { name: "first.cu", text: format!("{}\nno kernel", SiluMul::SOURCE.text).into() };
     let long = Program { source: long, ..program(64) };
-    let programs = [program(64), program(72), program(80), program(88), long, broken("second.cu"), broken("third.cu")];
+    let programs = [program(64), program(72), program(80), long, broken("second.cu"), broken("third.cu"), program(88)];
     for threads in [7, 3, 1] {
-        let error = device.compile_ahead(&programs, NonZeroUsize::new(threads).unwrap()).unwrap_err().to_string();
+        let ahead = device.compile_ahead(&programs, NonZeroUsize::new(threads).unwrap());
+        let compiled = cache.counts();
+        for width in [64, 88] {
+            SiluMul::compile(&device, SiluMulShape { width }).unwrap();
+        }
+        assert_eq!(cache.counts(), compiled, "{threads} threads");
+        let error = ahead.complete().unwrap_err().to_string();
         assert!(error.starts_with("first.cu does not compile:"), "{threads} threads: {error}");
     }
+    // What is wrong with the folder is said once.
     let notices = cache.take_notices();
     assert!(matches!(&notices[..], [CacheNotice::Unwritable { .. }]), "{notices:?}");
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use kernels::cpu::Workers;
 use kernels::cuda::{
-    CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, FloatsMut, GatherRowsArgs,
-    HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut, SiluMulArgs,
+    CompiledAhead, CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, FloatsMut,
+    GatherRowsArgs, HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut,
+    SiluMulArgs,
 };
 
 use super::experts::{ExpertWeights, RouterHook};
@@ -34,7 +35,7 @@ pub struct CudaDecoder {
     frequencies: Vec<f64>,
     pub(super) kernels: Kernels,
     pub(super) weights: DeviceWeights,
-    choices: CudaChoices,
+    pub(super) choices: CudaChoices,
     /// Threads that compile kernels.
     pub(super) compilers: NonZeroUsize,
     /// Shared with the states that are made for it.
@@ -42,6 +43,8 @@ pub struct CudaDecoder {
     /// The number of the table of blocks that products are computed in; 0 with the built-in ones.
     pub(super) tiles_id: u64,
     router_hook: Option<RouterHook>,
+    /// What a state loads, for as many states as are made.
+    _of_states: CompiledAhead,
     parameters: usize,
     weight_bytes: usize,
 }
@@ -67,8 +70,10 @@ impl CudaDecoder {
         let formats = formats(plan);
         // With those of a state, which comes next: they take longest.
         let mut programs = Kernels::programs(&config)?;
-        programs.extend(state::programs(&config, (choices.page_size, choices.decode))?);
-        device.compile_ahead(&programs, compilers)?;
+        let of_states = state::programs(&config, (choices.page_size, choices.decode))?;
+        programs.extend_from_slice(&of_states);
+        let _ahead = device.compile_ahead(&programs, compilers).complete()?;
+        let of_states = device.compile_ahead(&of_states, compilers).complete()?;
         let kernels =
             Kernels::compile(&device, &config, &formats).map_err(|error| room::explain_kernels(&device, error))?;
         let weights = DeviceWeights::load(plan, workers, &device)
@@ -83,6 +88,7 @@ impl CudaDecoder {
             identity: Arc::default(),
             tiles_id: 0,
             router_hook: None,
+            _of_states: of_states,
             weight_bytes,
             config,
             device,
@@ -125,7 +131,7 @@ impl CudaDecoder {
         let identity = Arc::clone(&self.identity);
         check_supported(&self.config, sizes.page_size)?;
         let programs = state::programs(&self.config, (sizes.page_size, self.choices.decode))?;
-        self.device.compile_ahead(&programs, self.compilers)?;
+        let _ahead = self.device.compile_ahead(&programs, self.compilers).complete()?;
         let state = CudaState::new(&self.device, &self.config, &self.frequencies, sizes, self.choices, identity)?;
         Ok(state.with_tiles(self.tiles_id))
     }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernels::cuda::{CudaError, CudaSlice, DeviceFacts, FloatsMut, GemmTile, GemmTiles, Program, to_bf16};
+use kernels::cuda::{
+    CompiledAhead, CudaError, CudaSlice, DeviceFacts, FloatsMut, GemmTile, GemmTiles, Program, to_bf16,
+};
 
 use super::decoder::CudaDecoder;
 use super::kernels::MatrixSize;
@@ -102,7 +104,7 @@ impl CudaDecoder {
         if let Some((experts, tokens)) = &experts {
             programs.extend(experts.programs_for(tokens)?);
         }
-        self.device.compile_ahead(&programs, self.compilers)?;
+        let _ahead = self.device.compile_ahead(&programs, self.compilers).complete()?;
         let prepare = |(format, size)| self.kernels.products.prepare(&self.device, format, size);
         let prepared = sizes.into_iter().try_for_each(prepare).and_then(|()| match experts {
             None => Ok(()),
@@ -170,6 +172,7 @@ impl CudaDecoder {
             model: self,
             matrices,
             kernels: Vec::new(),
+            ahead: CompiledAhead::default(),
             start,
         })
     }
@@ -184,6 +187,7 @@ pub(crate) struct ProductStopwatch<'a> {
     exact: CudaSlice<f32>,
     /// Those that there are none for are nothing.
     kernels: Vec<((MatrixFormat, GemmTile), Option<ProductKernels>)>,
+    ahead: CompiledAhead,
     start: Instant,
 }
 
@@ -199,13 +203,13 @@ fn only(format: MatrixFormat, tile: GemmTile) -> ProductKernels {
 impl ProductStopwatch<'_> {
     /// Compiles what measuring sizes in these blocks needs, several kernels at once. Of one that cannot be compiled is told when it
     /// is measured.
-    pub(crate) fn compile(&self, blocks: impl IntoIterator<Item = (MatrixFormat, GemmTile)>) {
+    pub(crate) fn compile(&mut self, blocks: impl IntoIterator<Item = (MatrixFormat, GemmTile)>) {
         let mut programs = Vec::new();
         for (format, tile) in blocks {
             let of_block = only(format, tile).programs(format, [(1, 8, 8)]);
             programs.extend(of_block.unwrap_or_default());
         }
-        let _ = self.model.device.compile_ahead(&programs, self.model.compilers);
+        self.ahead.extend(self.model.device.compile_ahead(&programs, self.model.compilers));
     }
 
     /// The place of the kernel for a format and a kind of block, which is loaded when it is first asked for.
