@@ -77,11 +77,11 @@ impl ProductKernels {
         self.quantised.keys().copied().collect()
     }
 
-    /// The blocks that products with matrices of a format are computed in.
-    pub(super) fn tiles(&self, format: MatrixFormat) -> &GemmTiles {
+    /// The blocks that products with matrices of a format are computed in, if there are kernels for it.
+    pub(super) fn tiles(&self, format: MatrixFormat) -> Option<&GemmTiles> {
         match format {
-            MatrixFormat::Bf16 => self.bf16.tiles(),
-            MatrixFormat::Blocks(format) => self.quantised[&format].tiles(),
+            MatrixFormat::Bf16 => Some(self.bf16.tiles()),
+            MatrixFormat::Blocks(format) => self.quantised.get(&format).map(QuantisedGemm::tiles),
         }
     }
 

@@ -133,9 +133,9 @@ impl CudaDecoder {
         self.identity = Arc::default();
     }
 
-    /// The blocks of products with matrices of a format that the model has, or of bf16.
+    /// The blocks of products with matrices of a format; nothing if the model keeps none so. Every model has blocks for bf16.
     #[must_use]
-    pub fn tiles(&self, format: MatrixFormat) -> &GemmTiles {
+    pub fn tiles(&self, format: MatrixFormat) -> Option<&GemmTiles> {
         self.kernels.products.tiles(format)
     }
 

@@ -14,7 +14,7 @@ use engine::sizing::warm_up::WarmUp;
 use engine::tuning::{Autotune, Choice, Preparation, Report, Size, TileTable, prepare};
 use kernel_tests::options;
 use kernels::cpu::{SequenceSpan, Workers};
-use kernels::cuda::{CacheCounts, CudaDevice, CudaOptions, GemmTile, GemmTiles, KernelCache};
+use kernels::cuda::{BlockFormat, CacheCounts, CudaDevice, CudaOptions, GemmTile, GemmTiles, KernelCache};
 
 use super::quantised::{in_blocks, mixed};
 use super::{Reference, SPLIT, open};
@@ -56,6 +56,10 @@ fn preparation(warm_up: WarmUp, autotune: Autotune, folder: Option<&Path>) -> Pr
         folder: folder.map(Path::to_owned),
         settings_key: 3,
     }
+}
+
+fn bf16(model: &CudaDecoder) -> &GemmTiles {
+    model.tiles(MatrixFormat::Bf16).expect("every model has them")
 }
 
 fn prepared(model: &mut CudaDecoder, preparation: &Preparation) -> Report {
@@ -156,7 +160,7 @@ fn blocks_change_no_bit_and_captured_steps_carry_their_number() {
         let table = other_blocks(&decoder);
         decoder.use_table(&table);
         for Product { format, .. } in decoder.products() {
-            assert_eq!(*decoder.tiles(format), GemmTiles::tuned(table.tiles(format)));
+            assert_eq!(decoder.tiles(format), Some(&GemmTiles::tuned(table.tiles(format))));
         }
         let (state, got) = run(&decoder, &tokens);
         assert!(got == expected, "{model}");
@@ -176,7 +180,7 @@ fn what_was_measured_is_kept_found_again_and_replaced_when_it_is_damaged() {
         let preparation = Preparation { settings_key, ..preparation(WarmUp::Fast, autotune, Some(folder.path())) };
         let report = prepared(&mut decoder, &preparation);
         println!("{report:#?}");
-        (report, decoder.tiles(MatrixFormat::Bf16).clone())
+        (report, bf16(&decoder).clone())
     };
     let files = || {
         let entries = fs::read_dir(folder.path()).expect("the folder").map(|entry| entry.expect("a file").path());
@@ -229,7 +233,7 @@ fn what_there_was_no_time_for_is_measured_by_the_next_start() {
         let mut decoder = load("llama", &cache);
         let report =
             prepared(&mut decoder, &Preparation { limit, ..preparation(WarmUp::Fast, Autotune::Auto, folder) });
-        (report, decoder.tiles(MatrixFormat::Bf16).clone())
+        (report, bf16(&decoder).clone())
     };
     let (none, tiles) = start(Duration::ZERO, Some(folder.path()));
     let [warning] = &none.warnings[..] else { panic!("{none:?}") };
@@ -241,6 +245,13 @@ fn what_there_was_no_time_for_is_measured_by_the_next_start() {
     let (lost, tiles) = start(Duration::from_hours(1), None);
     assert!(lost.warnings[0].contains("kept nowhere"), "{lost:?}");
     assert!(tiles != GemmTiles::default());
+}
+
+#[test]
+fn a_model_has_no_blocks_for_what_it_keeps_no_matrix_in() {
+    let decoder = load("llama", &Arc::new(kernel_tests::kernel_cache()));
+    assert_eq!(decoder.tiles(MatrixFormat::Blocks(BlockFormat::Q8_0)), None);
+    assert_eq!(*bf16(&decoder), GemmTiles::default());
 }
 
 #[test]
@@ -261,7 +272,8 @@ fn products_with_blocks_are_measured_like_those_in_bf16() {
     let (found, again) = start(Autotune::Kept);
     assert_eq!(found, Report::default());
     for format in formats {
-        assert!(*again.tiles(format) != GemmTiles::default() && again.tiles(format) == decoder.tiles(format));
+        let tiles = again.tiles(format);
+        assert!(tiles.is_some_and(|tiles| *tiles != GemmTiles::default()) && tiles == decoder.tiles(format));
         let path = fs::read_dir(folder.path()).expect("the folder").next().expect("a file").expect("readable").path();
         let text = fs::read_to_string(path).expect("text");
         assert!(text.contains(&format!("\"weights\": \"{format}\"")), "{text}");
