@@ -150,7 +150,8 @@ pub struct Kernel {
     /// it warns if it has been set; `auto` measures them then, and keeps them beside the compiled kernels. On CUDA.
     #[config(default = GemmAutotune::Kept)]
     pub gemm_autotune: GemmAutotune,
-    /// How long a start may measure blocks; the next goes on with what is left.
+    /// How long a start may measure blocks, and compile for that; the next goes on with what is left. One size of products is
+    /// measured in any case.
     #[config(default = Duration::from_mins(1), range = Duration::from_secs(1)..=Duration::from_hours(1))]
     pub gemm_autotune_limit: Duration,
     /// What matrix products read besides the weights. `auto` is the most exact that there is for the device and the weights of the

@@ -20,8 +20,6 @@ const LARGE_CHUNK: usize = 8192;
 const ALL_WITHOUT_CHUNKS: usize = 64 * 1024;
 /// Rows with all numbers at most.
 const MOST: usize = 128 * 1024;
-/// Rows below which memory that is short does not push the list.
-const LEAST: usize = 2048;
 
 /// Which numbers of rows are prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,24 +118,6 @@ pub fn all_rows(chunk: Option<usize>) -> RangeInclusive<usize> {
     1..=largest
 }
 
-/// The largest number of rows whose product has room: `largest`, halved until it fits into `free` bytes, but not below
-/// 2048.
-///
-/// ```
-/// use engine::sizing::warm_up::rows_that_fit;
-///
-/// // 16384 rows take 32 MiB here, and 20 MiB are free.
-/// assert_eq!(rows_that_fit(16_384, |rows| rows as u64 * 2048, 20 << 20), 8192);
-/// ```
-#[must_use]
-pub fn rows_that_fit(largest: usize, bytes: impl Fn(usize) -> u64, free: u64) -> usize {
-    let mut rows = largest;
-    while rows > LEAST && bytes(rows) > free {
-        rows = (rows / 2).max(LEAST);
-    }
-    rows
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,21 +211,6 @@ mod tests {
             assert!(rows.is_sorted_by(|one, next| one < next), "{tokens}");
             assert_eq!(rows.last(), Some(&tokens.clamp(1024, 32_768)), "{tokens}");
             assert!(rows.windows(2).all(|pair| pair[1] - pair[0] <= 1 + pair[0] / 512), "gaps grow with the rows");
-        }
-    }
-
-    #[test]
-    fn memory_that_is_short_halves_the_rows_down_to_2048() {
-        let bytes = |rows: usize| rows as u64;
-        for (largest, free, rows) in [
-            (16_384, 16_384, 16_384),
-            (16_384, 16_383, 8192),
-            (16_384, 5000, 4096),
-            (16_384, 0, 2048),
-            (3000, 100, 2048),
-            (1500, 0, 1500),
-        ] {
-            assert_eq!(rows_that_fit(largest, bytes, free), rows, "{largest} {free}");
         }
     }
 }

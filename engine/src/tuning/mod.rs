@@ -11,9 +11,9 @@ mod table;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use kernels::cuda::{CudaError, DeviceFacts};
+use kernels::cuda::{CompiledAhead, CudaError, DeviceFacts};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{CudaDecoder, Product};
 use crate::sizing::warm_up::{self, WarmUp};
 
@@ -69,8 +69,16 @@ pub fn prepare(model: &mut CudaDecoder, preparation: &Preparation) -> Result<Rep
         warm_up::rows(preparation.warm_up, Some(preparation.chunk), most)
     };
     let sizes = sizes(model, preparation.warm_up, rows);
-    choose_blocks(model, preparation, &sizes, &mut report)?;
-    model.compile_products(rows)?;
+    // What was compiled for measuring is not compiled again for what was chosen.
+    let _ahead = choose_blocks(model, preparation, &sizes, &mut report)?;
+    match model.compile_products(rows) {
+        Err(error) if model.has_table() && !matches!(error, Error::DeviceLost(_)) => {
+            report.warnings.push(format!("products run in built-in blocks, since those of the table fail: {error}"));
+            model.use_table(&TileTable::default());
+            model.compile_products(rows)?;
+        }
+        other => other?,
+    }
     Ok(report)
 }
 
@@ -86,13 +94,13 @@ fn sizes(model: &CudaDecoder, warm_up: WarmUp, rows: impl Fn(usize) -> Vec<usize
     sizes
 }
 
-/// Finds the table, measures what it lacks if that is wanted, and has the model use it.
+/// Finds the table, measures what it lacks if that is wanted, and has the model use it. What was compiled for that.
 fn choose_blocks(
     model: &mut CudaDecoder,
     preparation: &Preparation,
     sizes: &[Size],
     report: &mut Report,
-) -> Result<()> {
+) -> Result<CompiledAhead> {
     let situation = |missing: usize| Situation {
         wanted: preparation.autotune,
         on_cuda: true,
@@ -101,8 +109,9 @@ fn choose_blocks(
         sizes: sizes.len(),
         missing,
     };
+    let mut ahead = CompiledAhead::default();
     if let Verdict::BuiltIn(_) = gate(situation(sizes.len())) {
-        return Ok(());
+        return Ok(ahead);
     }
     let device = model.device_facts()?;
     let of = |product: &Product| (product.format, product.columns, product.depth);
@@ -132,41 +141,22 @@ fn choose_blocks(
             missing.len()
         )),
         Verdict::Tune => match tune(model, preparation, &missing) {
-            Ok(Measured { found, too_large, seconds }) => {
-                let changed = found.choices.iter().filter(|choice| choice.best != choice.built_in).count();
-                let measured = found.choices.len();
-                if measured > 0 {
-                    report.notes.push(format!(
-                        "measured the blocks of products at {measured} sizes in {seconds:.1} s: others than the built-in \
-                         ones are faster at {changed}"
-                    ));
-                }
-                if found.left > 0 {
-                    report.warnings.push(format!(
-                        "--gemm-autotune-limit {:?} was over before {} of {of_all} sizes of products were measured: they \
-                         run in built-in blocks, and the next start goes on with them",
-                        preparation.limit, found.left
-                    ));
-                }
-                if too_large > 0 {
-                    report.warnings.push(format!(
-                        "{too_large} of {of_all} sizes of products were not measured, for which the device has not enough \
-                         free memory: they run in built-in blocks (--chunked-prefill-size of less needs less)"
-                    ));
-                }
-                if measured > 0 {
-                    table = TileTable::new(table.choices().iter().copied().chain(found.choices));
-                    keep(&table, preparation, (&key, &device), report);
-                }
+            Ok(measured) => {
+                let chosen = measured.found.choices.iter().copied();
+                table = TileTable::new(table.choices().iter().copied().chain(chosen));
+                measured.tell(of_all, report);
+                let is_kept = measured.found.choices.is_empty() || keep(&table, preparation, (&key, &device), report);
+                measured.tell_of_the_rest(preparation.limit, of_all, is_kept, report);
+                ahead = measured.ahead;
             }
             Err(error) if error.is_lasting() => return Err(error.into()),
-            Err(error) => report.warnings.push(format!("products run in built-in blocks, since {error}")),
+            Err(error) => report.warnings.push(format!("blocks of products are not measured, since {error}")),
         },
     }
     if !table.choices().is_empty() {
         model.use_table(&table);
     }
-    Ok(())
+    Ok(ahead)
 }
 
 /// What measuring on a device has come to.
@@ -174,37 +164,95 @@ struct Measured {
     found: Found,
     /// Sizes that there is no memory for.
     too_large: usize,
+    /// Why blocks could not be measured.
+    failures: Vec<CudaError>,
     seconds: f64,
+    /// What was compiled.
+    ahead: CompiledAhead,
+}
+
+impl Measured {
+    fn tell(&self, of_all: usize, report: &mut Report) {
+        let choices = &self.found.choices;
+        if !choices.is_empty() {
+            let changed = choices.iter().filter(|choice| choice.best != choice.built_in).count();
+            report.notes.push(format!(
+                "measured the blocks of products at {} of {of_all} sizes in {:.1} s: others than the built-in ones are \
+                 faster at {changed}",
+                choices.len(),
+                self.seconds
+            ));
+        }
+    }
+
+    fn tell_of_the_rest(&self, limit: Duration, of_all: usize, is_kept: bool, report: &mut Report) {
+        let Self { found: Found { failed, left, .. }, too_large, failures, .. } = self;
+        if *left > 0 {
+            let next = if is_kept { ", and the next start goes on with them" } else { "" };
+            report.warnings.push(format!(
+                "--gemm-autotune-limit {limit:?} was over before {left} of {of_all} sizes of products were measured: they \
+                 run in built-in blocks{next}"
+            ));
+        }
+        if *too_large > 0 {
+            report.warnings.push(format!(
+                "{too_large} of {of_all} sizes of products were not measured, for which the device has not enough free \
+                 memory: they run in built-in blocks (--chunked-prefill-size of less needs less)"
+            ));
+        }
+        if *failed > 0 {
+            report.warnings.push(format!(
+                "{failed} of {of_all} sizes of products could not be measured in their built-in blocks, which are used"
+            ));
+        }
+        if let [first, ..] = &failures[..] {
+            report.warnings.push(format!(
+                "blocks of products that failed when they were to be measured are not used ({} failures; the first: {first})",
+                failures.len()
+            ));
+        }
+    }
 }
 
 fn tune(model: &CudaDecoder, preparation: &Preparation, missing: &[Size]) -> std::result::Result<Measured, CudaError> {
     let start = Instant::now();
-    let most = missing.iter().map(|size| size.rows).max().unwrap_or(0);
     // Some is left for what a launch needs.
     let free = model.free_memory()? / 2;
-    let most = warm_up::rows_that_fit(most, |rows| model.measuring_bytes(rows) as u64, free);
-    let fitting: Vec<_> = missing.iter().copied().filter(|size| size.rows <= most).collect();
+    let fits = |size: &&Size| model.measuring_bytes(size.rows) as u64 <= free;
+    let fitting: Vec<_> = missing.iter().filter(fits).copied().collect();
+    let most = fitting.iter().map(|size| size.rows).max().unwrap_or(0);
     let mut stopwatch = model.stopwatch(most)?;
-    stopwatch
-        .compile(fitting.iter().flat_map(|&size| candidates(size).into_iter().map(move |tile| (size.format, tile))));
     let found = search(&fitting, preparation.limit, &mut stopwatch)?;
-    Ok(Measured { found, too_large: missing.len() - fitting.len(), seconds: start.elapsed().as_secs_f64() })
+    let (ahead, failures) = stopwatch.finish();
+    let too_large = missing.len() - fitting.len();
+    Ok(Measured { found, too_large, failures, seconds: start.elapsed().as_secs_f64(), ahead })
 }
 
-/// Keeps a table for the next start, or says why it is lost.
-fn keep(table: &TileTable, preparation: &Preparation, (key, device): (&TableKey, &DeviceFacts), report: &mut Report) {
+/// Keeps a table for the next start, or says why it is lost. Whether it is kept.
+fn keep(
+    table: &TileTable,
+    preparation: &Preparation,
+    (key, device): (&TableKey, &DeviceFacts),
+    report: &mut Report,
+) -> bool {
     let Some(folder) = &preparation.folder else {
         report.warnings.push(
             "the measured blocks are kept nowhere, so that each start measures them (--kernel-cache-limit 0)"
                 .to_owned(),
         );
-        return;
+        return false;
     };
     match table.write(folder, key, device) {
-        Ok(path) => report.notes.push(format!("the blocks are kept in {}", path.display())),
-        Err(error) => report.warnings.push(format!(
-            "the measured blocks cannot be kept in {} ({error}): each start measures them",
-            folder.display()
-        )),
+        Ok(path) => {
+            report.notes.push(format!("the blocks are kept in {}", path.display()));
+            true
+        }
+        Err(error) => {
+            report.warnings.push(format!(
+                "the measured blocks cannot be kept in {} ({error}): each start measures them",
+                folder.display()
+            ));
+            false
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A block has to be faster than the built-in one by a margin, so that noise moves nothing, and each time is the least of
 //! several, since all that disturbs a measurement makes it longer. Sizes are measured in the order in which they are given,
-//! until the time for that is over; the rest keeps its built-in blocks.
+//! until the time for that is over; the rest keeps its built-in blocks. The first is measured whatever time that takes: what a
+//! start has no time for would else be left to the next for ever.
 
 use std::time::Duration;
 
@@ -33,7 +34,10 @@ pub trait Stopwatch {
     /// Why a product cannot be run.
     type Error;
 
-    /// How long a product takes in blocks of one kind; nothing where there is no kernel for them.
+    /// Makes ready what measuring the first of these sizes needs, and what the others need as far as that takes no longer.
+    fn prepare(&mut self, sizes: &[Size]) -> Result<(), Self::Error>;
+
+    /// How long a product takes in blocks of one kind; nothing where it cannot be computed in them.
     fn measure(&mut self, size: Size, tile: GemmTile) -> Result<Option<Duration>, Self::Error>;
 
     /// The time since measuring began.
@@ -54,10 +58,12 @@ pub struct Choice {
 }
 
 /// What has come of measuring.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// One for each size, in order, until the time was over.
+    /// One for each size that was measured, in order, until the time was over.
     pub choices: Vec<Choice>,
+    /// Sizes whose products cannot be computed in the built-in block, so that there is nothing to compare with.
+    pub failed: usize,
     /// Sizes that there was no time for.
     pub left: usize,
 }
@@ -77,19 +83,36 @@ pub fn candidates(size: Size) -> Vec<GemmTile> {
 
 /// Measures the blocks of each size and chooses.
 pub fn search<S: Stopwatch>(sizes: &[Size], limit: Duration, stopwatch: &mut S) -> Result<Found, S::Error> {
-    let mut choices = Vec::new();
-    for &size in sizes {
-        match choose(size, limit, stopwatch)? {
-            Some(choice) => choices.push(choice),
-            None => break,
+    let mut found = Found::default();
+    for (at, &size) in sizes.iter().enumerate() {
+        let limit = if found.choices.is_empty() { Duration::MAX } else { limit };
+        let outcome = if stopwatch.elapsed() >= limit {
+            Outcome::TimeOver
+        } else {
+            stopwatch.prepare(&sizes[at..])?;
+            choose(size, limit, stopwatch)?
+        };
+        match outcome {
+            Outcome::Chosen(choice) => found.choices.push(choice),
+            Outcome::Failed => found.failed += 1,
+            Outcome::TimeOver => {
+                found.left = sizes.len() - at;
+                break;
+            }
         }
     }
-    let left = sizes.len() - choices.len();
-    Ok(Found { choices, left })
+    Ok(found)
 }
 
-/// The choice for a size; nothing when there is no time for it.
-fn choose<S: Stopwatch>(size: Size, limit: Duration, stopwatch: &mut S) -> Result<Option<Choice>, S::Error> {
+/// What has come of measuring one size.
+enum Outcome {
+    Chosen(Choice),
+    /// It does not run in the built-in block.
+    Failed,
+    TimeOver,
+}
+
+fn choose<S: Stopwatch>(size: Size, limit: Duration, stopwatch: &mut S) -> Result<Outcome, S::Error> {
     let tiles = candidates(size);
     let mut times: Vec<Option<Duration>> = vec![None; tiles.len()];
     // In turns, so that what changes with time, such as the clock of a GPU, does not favour one of them.
@@ -99,7 +122,7 @@ fn choose<S: Stopwatch>(size: Size, limit: Duration, stopwatch: &mut S) -> Resul
                 continue;
             }
             if stopwatch.elapsed() >= limit {
-                return Ok(None);
+                return Ok(Outcome::TimeOver);
             }
             let now = stopwatch.measure(size, *tile)?;
             *time = match (*time, now) {
@@ -109,8 +132,10 @@ fn choose<S: Stopwatch>(size: Size, limit: Duration, stopwatch: &mut S) -> Resul
         }
     }
     let best = winner(&times);
-    let time = |index: usize| times[index].unwrap_or_default();
-    Ok(Some(Choice { size, tile: tiles[best], built_in: time(0), best: time(best) }))
+    let (Some(&Some(built_in)), Some(&Some(time))) = (times.first(), times.get(best)) else {
+        return Ok(Outcome::Failed);
+    };
+    Ok(Outcome::Chosen(Choice { size, tile: tiles[best], built_in, best: time }))
 }
 
 /// Which of these times wins: the least if it is below the first by the margin, and else the first. One that is zero or
@@ -132,26 +157,36 @@ mod tests {
     /// Says what it is told, and counts.
     struct Told<F> {
         time: F,
+        prepared: Vec<Vec<Size>>,
         measured: Vec<(Size, GemmTile)>,
         each: Duration,
+        /// How long it takes to prepare.
+        preparing: Duration,
     }
 
     impl<F: FnMut(Size, GemmTile, usize) -> Option<u64>> Stopwatch for Told<F> {
         type Error = String;
 
+        fn prepare(&mut self, sizes: &[Size]) -> Result<(), String> {
+            self.prepared.push(sizes.to_vec());
+            Ok(())
+        }
+
         fn measure(&mut self, size: Size, tile: GemmTile) -> Result<Option<Duration>, String> {
+            assert_eq!(self.prepared.last().and_then(|sizes| sizes.first()), Some(&size), "it is prepared");
             let before = self.measured.iter().filter(|measured| **measured == (size, tile)).count();
             self.measured.push((size, tile));
             Ok((self.time)(size, tile, before).map(Duration::from_nanos))
         }
 
         fn elapsed(&self) -> Duration {
-            self.each * self.measured.len() as u32
+            self.each * self.measured.len() as u32 + self.preparing * self.prepared.len() as u32
         }
     }
 
     fn told<F: FnMut(Size, GemmTile, usize) -> Option<u64>>(time: F) -> Told<F> {
-        Told { time, measured: Vec::new(), each: Duration::from_secs(1) }
+        let (prepared, measured) = (Vec::new(), Vec::new());
+        Told { time, prepared, measured, each: Duration::from_secs(1), preparing: Duration::ZERO }
     }
 
     const LONG: Duration = Duration::from_secs(100_000);
@@ -187,7 +222,7 @@ mod tests {
         let found = search(&[SIZE], LONG, &mut watch).unwrap();
         let time = Duration::from_micros(1);
         let kept = Choice { size: SIZE, tile: built_in, built_in: time, best: time };
-        assert_eq!(found, Found { choices: vec![kept], left: 0 });
+        assert_eq!(found, Found { choices: vec![kept], ..Found::default() });
         assert_eq!(watch.measured.len(), REPEATS * candidates(SIZE).len());
     }
 
@@ -221,15 +256,39 @@ mod tests {
     fn when_the_time_is_over_the_rest_is_left() {
         let sizes = [16, 64, 512].map(|rows| Size { rows, ..SIZE });
         let count = |size: Size| REPEATS * candidates(size).len();
-        let whole = count(sizes[0]) + count(sizes[1]);
-        for (seconds, done) in
-            [(0, 0), (1, 0), (count(sizes[0]) - 1, 0), (count(sizes[0]), 1), (whole, 2), (whole + 1, 2)]
-        {
+        let (first, whole) = (count(sizes[0]), count(sizes[0]) + count(sizes[1]));
+        // One is measured however short the time.
+        for (seconds, done) in [(0, 1), (1, 1), (first, 1), (whole - 1, 1), (whole, 2), (whole + 1, 2)] {
             let mut watch = told(|_, _, _| Some(1000));
             let found = search(&sizes, Duration::from_secs(seconds as u64), &mut watch).unwrap();
             assert_eq!((found.choices.len(), found.left), (done, 3 - done), "{seconds} s");
-            assert!(watch.measured.len() <= seconds, "{seconds} s");
+            assert!(watch.measured.len() <= seconds.max(first), "{seconds} s");
         }
+    }
+
+    #[test]
+    fn the_time_that_compiling_takes_is_looked_at_before_each_size() {
+        let sizes = [16, 64, 512].map(|rows| Size { rows, ..SIZE });
+        for (seconds, prepared, done) in [(0, 1, 1), (999, 1, 1), (1500, 2, 1), (2500, 3, 2), (5000, 3, 3)] {
+            let mut watch = Told { preparing: Duration::from_secs(1000), ..told(|_, _, _| Some(1000)) };
+            let found = search(&sizes, Duration::from_secs(seconds), &mut watch).unwrap();
+            assert_eq!(
+                (watch.prepared.len(), found.choices.len(), found.left),
+                (prepared, done, 3 - done),
+                "{seconds} s"
+            );
+            assert!(watch.prepared.iter().enumerate().all(|(at, rest)| *rest == sizes[at..]), "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_size_that_cannot_be_measured_is_no_choice_and_the_next_goes_on() {
+        let sizes = [16, 64, 512].map(|rows| Size { rows, ..SIZE });
+        // The first two lack their built-in block. The third is the first that is measured, so there is time for it.
+        let mut watch = told(|size, tile, _| (size.rows == 512 || tile != candidates(size)[0]).then_some(1000));
+        let found = search(&sizes, Duration::ZERO, &mut watch).unwrap();
+        let measured: Vec<_> = found.choices.iter().map(|choice| choice.size).collect();
+        assert_eq!((measured, found.failed, found.left), (vec![sizes[2]], 2, 0));
     }
 
     #[test]
@@ -237,6 +296,9 @@ mod tests {
         struct Broken;
         impl Stopwatch for Broken {
             type Error = &'static str;
+            fn prepare(&mut self, _: &[Size]) -> Result<(), Self::Error> {
+                Ok(())
+            }
             fn measure(&mut self, _: Size, _: GemmTile) -> Result<Option<Duration>, Self::Error> {
                 Err("the device is lost")
             }

@@ -170,9 +170,12 @@ impl TileTable {
         self.choices.iter().filter(|choice| choice.size.format == format).map(tuned).collect()
     }
 
-    /// A number that is another one where a block is. What is captured carries it.
+    /// A number that is another one where a block is, and 0 where there is none. What is captured carries it.
     #[must_use]
     pub fn id(&self) -> u64 {
+        if self.choices.is_empty() {
+            return 0;
+        }
         let blocks: Vec<_> = self.choices.iter().map(|choice| (choice.size, choice.tile)).collect();
         let digest = Sha256::digest(format!("{blocks:?}"));
         let (first, _) = digest.split_at(8);
@@ -378,6 +381,7 @@ mod tests {
         assert_eq!(of(&choices[..1]), id);
         assert_ne!(of(&[other]), id);
         assert_ne!(of(&[]), id);
+        assert_eq!(TileTable::default().id(), 0);
     }
 
     #[test]

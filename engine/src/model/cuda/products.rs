@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernels::cuda::{
-    CompiledAhead, CudaError, CudaSlice, DeviceFacts, FloatsMut, GemmTile, GemmTiles, Program, to_bf16,
+    CompiledAhead, CudaError, CudaGraph, CudaSlice, DeviceFacts, FloatsMut, GemmTile, GemmTiles, Program, to_bf16,
 };
 
 use super::decoder::CudaDecoder;
@@ -15,7 +15,7 @@ use super::weights::{DeviceFeedForward, DeviceWeights};
 use super::{ELEMENT, LOGIT_ROWS, room};
 use crate::error::Result;
 use crate::model::config::ModelConfig;
-use crate::tuning::{Size, Stopwatch, TileTable};
+use crate::tuning::{Size, Stopwatch, TileTable, candidates};
 
 /// Products with matrices of one size and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,11 @@ impl CudaDecoder {
         self.kernels.products.tiles(format)
     }
 
+    /// Whether its products are computed in the blocks of a table.
+    pub(crate) fn has_table(&self) -> bool {
+        self.tiles_id != 0
+    }
+
     pub(crate) fn device_facts(&self) -> Result<DeviceFacts> {
         Ok(self.device.facts()?)
     }
@@ -169,10 +174,12 @@ impl CudaDecoder {
             input: self.device.upload(&(0..input).map(number).collect::<Vec<_>>())?,
             rounded: self.device.zeros(rounded)?,
             exact: self.device.zeros(exact)?,
+            graphs: Vec::new(),
             model: self,
             matrices,
             kernels: Vec::new(),
             ahead: CompiledAhead::default(),
+            failures: Vec::new(),
             start,
         })
     }
@@ -180,6 +187,8 @@ impl CudaDecoder {
 
 /// Measures the products of a model on its device.
 pub(crate) struct ProductStopwatch<'a> {
+    /// The launches of the size that is measured, captured.
+    graphs: Vec<((Size, GemmTile), CudaGraph)>,
     model: &'a CudaDecoder,
     matrices: AllMatrices<'a>,
     input: CudaSlice<u16>,
@@ -188,8 +197,12 @@ pub(crate) struct ProductStopwatch<'a> {
     /// Those that there are none for are nothing.
     kernels: Vec<((MatrixFormat, GemmTile), Option<ProductKernels>)>,
     ahead: CompiledAhead,
+    failures: Vec<CudaError>,
     start: Instant,
 }
+
+/// What has blocks of one kind has them for products of any size.
+const ANY_SIZE: (usize, usize, usize) = (1, 8, 8);
 
 /// The kernel of products with one format, in blocks of one kind.
 fn only(format: MatrixFormat, tile: GemmTile) -> ProductKernels {
@@ -201,48 +214,61 @@ fn only(format: MatrixFormat, tile: GemmTile) -> ProductKernels {
 }
 
 impl ProductStopwatch<'_> {
-    /// Compiles what measuring sizes in these blocks needs, several kernels at once. Of one that cannot be compiled is told when it
-    /// is measured.
-    pub(crate) fn compile(&mut self, blocks: impl IntoIterator<Item = (MatrixFormat, GemmTile)>) {
-        let mut programs = Vec::new();
-        for (format, tile) in blocks {
-            let of_block = only(format, tile).programs(format, [(1, 8, 8)]);
-            programs.extend(of_block.unwrap_or_default());
-        }
-        self.ahead.extend(self.model.device.compile_ahead(&programs, self.model.compilers));
+    /// The programs that were compiled, some of which the model may load now, and why blocks could not be measured.
+    pub(crate) fn finish(self) -> (CompiledAhead, Vec<CudaError>) {
+        (self.ahead, self.failures)
     }
 
-    /// The place of the kernel for a format and a kind of block, which is loaded when it is first asked for.
-    fn kernel(&mut self, size: Size, tile: GemmTile) -> std::result::Result<usize, CudaError> {
-        let Size { format, columns, depth, rows } = size;
-        if let Some(place) = self.kernels.iter().position(|(of, _)| *of == (format, tile)) {
-            return Ok(place);
+    /// The blocks to compile next: all that the first of these sizes lacks, and of the others as many as are compiled at once.
+    fn missing(&self, sizes: &[Size]) -> Vec<(MatrixFormat, GemmTile)> {
+        let mut missing = Vec::new();
+        for (at, &size) in sizes.iter().enumerate() {
+            for block in candidates(size).into_iter().map(|tile| (size.format, tile)) {
+                if at > 0 && (missing.is_empty() || missing.len() >= self.model.compilers.get()) {
+                    return missing;
+                }
+                if !missing.contains(&block) && !self.kernels.iter().any(|(of, _)| *of == block) {
+                    missing.push(block);
+                }
+            }
         }
+        missing
+    }
+
+    /// Loads the kernel for a format and a kind of block.
+    fn load(&mut self, (format, tile): (MatrixFormat, GemmTile)) -> std::result::Result<(), CudaError> {
         let kernel = only(format, tile);
-        let kernel = match kernel.prepare(&self.model.device, format, (rows, columns, depth)) {
+        let kernel = match kernel.prepare(&self.model.device, format, ANY_SIZE) {
             Ok(()) => Some(kernel),
+            // Kernels that were built elsewhere are those of the built-in blocks.
             Err(CudaError::NotPrebuilt { .. }) => None,
-            Err(other) => return Err(other),
+            Err(error) => self.failed(error)?,
         };
         self.kernels.push(((format, tile), kernel));
-        Ok(self.kernels.len() - 1)
+        Ok(())
     }
-}
 
-impl Stopwatch for ProductStopwatch<'_> {
-    type Error = CudaError;
+    /// Notes why blocks are not measured, unless nothing can be from now on.
+    fn failed<T>(&mut self, error: CudaError) -> std::result::Result<Option<T>, CudaError> {
+        if error.is_lasting() {
+            return Err(error);
+        }
+        self.failures.push(error);
+        Ok(None)
+    }
 
-    /// The mean of some launches, each with another layer's weights, since a step finds none of them in a cache either.
-    fn measure(&mut self, size: Size, tile: GemmTile) -> std::result::Result<Option<Duration>, CudaError> {
+    /// The mean of some launches, each with another layer's weights, since a step finds none of them in a cache either. They are
+    /// captured, where steps are: launched one by one, the shortest would wait for the host.
+    fn time(&mut self, size: Size, tile: GemmTile) -> std::result::Result<Option<Duration>, CudaError> {
         const LAUNCHES: std::ops::RangeInclusive<usize> = 4..=8;
-        let place = self.kernel(size, tile)?;
-        let Some(kernel) = &self.kernels[place].1 else { return Ok(None) };
         let Size { format, columns, depth, rows } = size;
+        let kernel = self.kernels.iter().find(|(of, _)| *of == (format, tile));
+        let Some((_, Some(kernel))) = kernel else { return Ok(None) };
         let Matrices { weights, is_f32, .. } = &self.matrices[&(format, (columns, depth))];
         let launches = weights.len().clamp(*LAUNCHES.start(), *LAUNCHES.end());
         let device = &self.model.device;
         let (input, rounded, exact) = (&self.input, &mut self.rounded, &mut self.exact);
-        let taken = device.time(|| {
+        let launch = || {
             weights.iter().cycle().take(launches).try_for_each(|&weights| {
                 let output = if *is_f32 {
                     FloatsMut::F32(exact.slice_mut(..rows * columns))
@@ -251,8 +277,41 @@ impl Stopwatch for ProductStopwatch<'_> {
                 };
                 kernel.launch(device, rows, (weights, (columns, depth)), None, input, output)
             })
-        })?;
+        };
+        let taken = if self.model.choices.graphs {
+            let place = match self.graphs.iter().position(|(of, _)| *of == (size, tile)) {
+                Some(place) => place,
+                None => {
+                    self.graphs.push(((size, tile), device.capture(launch)?));
+                    self.graphs.len() - 1
+                }
+            };
+            device.time(|| device.launch_graph(&mut self.graphs[place].1))?
+        } else {
+            device.time(launch)?
+        };
         Ok(Some(taken / launches as u32))
+    }
+}
+
+impl Stopwatch for ProductStopwatch<'_> {
+    type Error = CudaError;
+
+    /// Compiles several kernels at once, and loads them.
+    fn prepare(&mut self, sizes: &[Size]) -> std::result::Result<(), CudaError> {
+        self.graphs.clear();
+        let blocks = self.missing(sizes);
+        let mut programs = Vec::new();
+        for &(format, tile) in &blocks {
+            programs.extend(only(format, tile).programs(format, [ANY_SIZE])?);
+        }
+        // Of one that cannot be compiled is told when it is loaded.
+        self.ahead.extend(self.model.device.compile_ahead(&programs, self.model.compilers));
+        blocks.into_iter().try_for_each(|block| self.load(block))
+    }
+
+    fn measure(&mut self, size: Size, tile: GemmTile) -> std::result::Result<Option<Duration>, CudaError> {
+        self.time(size, tile).or_else(|error| self.failed(error))
     }
 
     fn elapsed(&self) -> Duration {

@@ -11,10 +11,13 @@ use std::time::Duration;
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::model::{Batch, CudaChoices, CudaDecoder, CudaSizes, CudaState, MatrixFormat, Product};
 use engine::sizing::warm_up::WarmUp;
-use engine::tuning::{Autotune, Choice, Preparation, Report, Size, TileTable, prepare};
+use engine::tuning::{Autotune, Choice, KeyParts, Preparation, Report, Size, TableKey, TileTable, prepare};
 use kernel_tests::options;
 use kernels::cpu::{SequenceSpan, Workers};
-use kernels::cuda::{BlockFormat, CacheCounts, CudaDevice, CudaOptions, GemmTile, GemmTiles, KernelCache};
+use kernels::cuda::{
+    BlockFormat, CacheCounts, CudaDevice, CudaOptions, Gemm, GemmTile, GemmTiles, KernelCache, Prebuilt, Target,
+};
+use tempfile::TempDir;
 
 use super::quantised::{in_blocks, mixed};
 use super::{Reference, SPLIT, open};
@@ -36,11 +39,14 @@ fn load_mixed(cache: &Arc<KernelCache>) -> CudaDecoder {
 }
 
 fn load_from(checkpoint: &Checkpoint, cache: &Arc<KernelCache>) -> CudaDecoder {
-    let options = CudaOptions { kernel_cache: Some(Arc::clone(cache)), ..options() };
-    let device = CudaDevice::open(&options).unwrap_or_else(|error| panic!("{error}"));
+    load_with(checkpoint, &CudaOptions { kernel_cache: Some(Arc::clone(cache)), ..options() }, true)
+}
+
+fn load_with(checkpoint: &Checkpoint, options: &CudaOptions, graphs: bool) -> CudaDecoder {
+    let device = CudaDevice::open(options).unwrap_or_else(|error| panic!("{error}"));
     let workers = Workers::new(NonZeroUsize::MIN).expect("threads start");
     let plan = checkpoint.plan().unwrap_or_else(|error| panic!("{error}"));
-    let choices = CudaChoices { page_size: 8, decode: SPLIT, graphs: true, settings_key: 0 };
+    let choices = CudaChoices { page_size: 8, decode: SPLIT, graphs, settings_key: 0 };
     CudaDecoder::load(&plan, &workers, device, choices).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -198,7 +204,7 @@ fn what_was_measured_is_kept_found_again_and_replaced_when_it_is_damaged() {
 
     let (measured, tuned) = start(Autotune::Auto, 3);
     assert!(measured.warnings.is_empty(), "{measured:?}");
-    assert!(measured.notes[0].starts_with("measured the blocks of products at 10 sizes in "), "{measured:?}");
+    assert!(measured.notes[0].starts_with("measured the blocks of products at 10 of 10 sizes in "), "{measured:?}");
     let [path] = &files()[..] else { panic!("one file") };
     assert!(measured.notes[1].contains(&path.display().to_string()), "{measured:?}");
     assert!(tuned != built_in);
@@ -235,16 +241,120 @@ fn what_there_was_no_time_for_is_measured_by_the_next_start() {
             prepared(&mut decoder, &Preparation { limit, ..preparation(WarmUp::Fast, Autotune::Auto, folder) });
         (report, bf16(&decoder).clone())
     };
-    let (none, tiles) = start(Duration::ZERO, Some(folder.path()));
-    let [warning] = &none.warnings[..] else { panic!("{none:?}") };
-    assert!(warning.contains("0ns was over before 10 of 10 sizes"), "{warning}");
-    assert!(none.notes.is_empty() && tiles == GemmTiles::default());
+    // One size is measured however short the time.
+    let (one, tiles) = start(Duration::ZERO, Some(folder.path()));
+    assert!(one.notes[0].starts_with("measured the blocks of products at 1 of 10 sizes"), "{one:?}");
+    let [warning] = &one.warnings[..] else { panic!("{one:?}") };
+    assert!(warning.contains("0ns was over before 9 of 10 sizes"), "{warning}");
+    assert!(warning.ends_with("the next start goes on with them") && tiles != GemmTiles::default(), "{warning}");
     let (rest, _) = start(Duration::from_hours(1), Some(folder.path()));
-    assert!(rest.notes[0].starts_with("measured the blocks of products at 10 sizes"), "{rest:?}");
+    assert!(rest.notes[0].starts_with("measured the blocks of products at 9 of 10 sizes"), "{rest:?}");
+    assert!(rest.warnings.is_empty(), "{rest:?}");
     // Without a folder there is no next start.
-    let (lost, tiles) = start(Duration::from_hours(1), None);
-    assert!(lost.warnings[0].contains("kept nowhere"), "{lost:?}");
+    let (lost, tiles) = start(Duration::ZERO, None);
+    let [nowhere, over] = &lost.warnings[..] else { panic!("{lost:?}") };
+    assert!(nowhere.contains("kept nowhere") && over.ends_with("they run in built-in blocks"), "{lost:?}");
     assert!(tiles != GemmTiles::default());
+}
+
+/// Where compiled kernels are not kept, each start compiles what it measures.
+#[test]
+fn a_limit_that_compiling_exceeds_stops_no_start_from_measuring_something() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = CudaOptions { kernel_cache: None, ..options() };
+    let mut decoder = load_with(&open("llama"), &options, true);
+    let short = Duration::from_nanos(1);
+    let short = Preparation { limit: short, ..preparation(WarmUp::Fast, Autotune::Auto, Some(folder.path())) };
+    for left in [9, 8] {
+        let report = prepared(&mut decoder, &short);
+        assert!(report.notes[0].starts_with("measured the blocks of products at 1 of 10 sizes"), "{report:?}");
+        let [warning] = &report.warnings[..] else { panic!("{report:?}") };
+        assert!(warning.contains(&format!("was over before {left} of 10 sizes")), "{warning}");
+    }
+}
+
+/// Launched kernel by kernel as well as captured.
+#[test]
+fn what_is_compiled_for_measuring_is_compiled_once_and_gone_afterwards() {
+    for graphs in [false, true] {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let cache = Arc::new(KernelCache::new(scratch.path().to_owned(), 1 << 30));
+        let options = CudaOptions { kernel_cache: Some(Arc::clone(&cache)), ..options() };
+        let mut decoder = load_with(&open("llama"), &options, graphs);
+        let auto = preparation(WarmUp::Fast, Autotune::Auto, None);
+        let start = cache.counts();
+        let report = prepared(&mut decoder, &auto);
+        assert!(report.notes[0].starts_with("measured the blocks of products at 10 of 10 sizes"), "{report:?}");
+        let once = cache.counts();
+        assert!(once.found == start.found && once.compiled > start.compiled, "{start:?} {once:?}");
+        prepared(&mut decoder, &auto);
+        let again = cache.counts();
+        assert_eq!(again.compiled, once.compiled);
+        assert!(again.found - once.found >= once.compiled - start.compiled, "{start:?} {once:?} {again:?}");
+    }
+}
+
+/// A folder of kernels in which those of one kind of block are damaged: they cannot be loaded, and all others are compiled.
+fn damaged(tile: GemmTile) -> (TempDir, CudaOptions) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let programs = Gemm::new(GemmTiles::only(tile)).all_programs().unwrap_or_else(|error| panic!("{error}"));
+    let prebuilt = Prebuilt::new(folder.path().to_owned());
+    let built = prebuilt.build(&kernel_tests::compiler(), &programs, &[Target::Ptx], NonZeroUsize::MIN);
+    built.unwrap_or_else(|error| panic!("{error}"));
+    let files = fs::read_dir(folder.path()).expect("the folder").map(|entry| entry.expect("a file").path());
+    // The other does nothing, and is there to be tried.
+    let largest = files.max_by_key(|path| fs::metadata(path).expect("a file").len()).expect("two files");
+    fs::write(largest, "damaged").expect("written");
+    let options = CudaOptions { prebuilt: Some(folder.path().to_owned()), ..options() };
+    (folder, options)
+}
+
+#[test]
+fn a_block_that_does_not_load_is_told_of_and_the_others_are_measured() {
+    let [_, _, broken, ..] = GemmTile::CANDIDATES;
+    let (_files, options) = damaged(broken);
+    let tokens = Reference::of("llama").tokens;
+    let mut decoder = load_with(&open("llama"), &options, true);
+    let report = prepared(&mut decoder, &preparation(WarmUp::Fast, Autotune::Auto, None));
+    assert!(report.notes[0].starts_with("measured the blocks of products at 10 of 10 sizes"), "{report:?}");
+    let [_, warning] = &report.warnings[..] else { panic!("{report:?}") };
+    assert!(warning.contains("(1 failures; the first: prebuilt kernels: "), "{warning}");
+    for Product { columns, depth, .. } in decoder.products() {
+        assert!([16, STEP].iter().all(|&rows| bf16(&decoder).choose(rows, columns, depth) != broken));
+    }
+    run(&decoder, &tokens);
+}
+
+/// A table that was measured where kernels were there that are missing now.
+#[test]
+fn a_table_whose_blocks_do_not_load_is_told_of_and_the_built_in_blocks_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = preparation(WarmUp::Fast, Autotune::Kept, Some(folder.path()));
+    let mut whole = load_with(&open("llama"), &options(), true);
+    let table = other_blocks(&whole);
+    let device = kernel_tests::device();
+    let facts = device.facts().unwrap_or_else(|error| panic!("{error}"));
+    let products: Vec<_> = whole.products().iter().map(|of| (of.format, of.columns, of.depth)).collect();
+    let code = Gemm::code_key(device.target()).unwrap_or_else(|error| panic!("{error}"));
+    let settings = kept.settings_key;
+    let key = TableKey::of(KeyParts { device: &facts, code: &code, products: &products, settings });
+    table.write(folder.path(), &key, &facts).expect("written");
+    assert_eq!(prepared(&mut whole, &kept), Report::default());
+    assert_eq!(*bf16(&whole), GemmTiles::tuned(table.tiles(MatrixFormat::Bf16)));
+
+    let built_in = GemmTiles::default();
+    let Product { columns, depth, .. } = whole.products()[0];
+    let (_files, options) = damaged(bf16(&whole).choose(16, columns, depth));
+    let mut decoder = load_with(&open("llama"), &options, true);
+    let report = prepared(&mut decoder, &kept);
+    let [warning] = &report.warnings[..] else { panic!("{report:?}") };
+    assert!(
+        warning.starts_with("products run in built-in blocks, ") && warning.contains("prebuilt kernels: "),
+        "{warning}"
+    );
+    assert_eq!(*bf16(&decoder), built_in);
+    let (state, _) = run(&decoder, &Reference::of("llama").tokens);
+    assert_eq!(state.graph_use().tiles_id, 0);
 }
 
 #[test]
@@ -265,7 +375,7 @@ fn products_with_blocks_are_measured_like_those_in_bf16() {
     };
     let (measured, decoder) = start(Autotune::Auto);
     assert!(measured.warnings.is_empty(), "{measured:?}");
-    assert!(measured.notes[0].starts_with("measured the blocks of products at 10 sizes in "), "{measured:?}");
+    assert!(measured.notes[0].starts_with("measured the blocks of products at 10 of 10 sizes in "), "{measured:?}");
     let mut formats: Vec<_> = decoder.products().into_iter().map(|product| product.format).collect();
     formats.dedup();
     assert_eq!(formats.iter().map(|format| format.name()).collect::<Vec<_>>(), ["BF16", "Q8_0", "Q4_0", "Q4_1"]);
