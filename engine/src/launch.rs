@@ -29,7 +29,7 @@ use engine_config::{Settings, SettingsRecording};
 use kernels::cpu::Workers;
 use kernels::cuda::check::CheckShapes;
 use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape, KernelCache};
-use kitbag::{Captured, ConfigRole, Context, Errors, Loader, Origin, Resolved, View};
+use kitbag::{ByteSize, Captured, ConfigRole, Context, Errors, Loader, Origin, Resolved, View};
 
 use crate::cli::{self, Failure};
 use crate::machine::Machine;
@@ -422,8 +422,12 @@ pub(crate) fn build_runner(
         Some(free) => Some(free.min(limit.unwrap_or(u64::MAX))),
     };
     let pool_pages = need(context, checkpoint, &plan).pages(available, page_size, wanted).map_err(|too_little| {
-        let is_limited = limit.is_some_and(|limit| available == Some(limit) && free != Some(limit));
-        let raise = if is_limited { ", or raise --memory-limit" } else { "" };
+        let raise = match limit {
+            Some(limit) if available == Some(limit) && free != Some(limit) => {
+                format!(", or raise --memory-limit from {}", ByteSize(limit))
+            }
+            _ => String::new(),
+        };
         Failure::Run(format!("{too_little}{raise}"))
     })?;
     let limits = RunnerLimits {

@@ -23,6 +23,7 @@
 mod backend;
 pub mod bench;
 pub mod built;
+mod byte_text;
 pub mod cancel;
 pub mod checkpoint;
 pub mod default_model;

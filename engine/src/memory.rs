@@ -2,6 +2,7 @@
 //!
 //! Plain arithmetic over a model's numbers and the memory there is; what there is, the caller says.
 
+use crate::byte_text;
 use crate::model::ModelConfig;
 use crate::sizing::kv_budget::{bytes_per_token, total_tokens};
 
@@ -42,7 +43,7 @@ pub enum TooLittle {
     #[error(
         "{wanted} tokens of keys and values take {} beside {} for the model, and there are {}: \
          --max-total-tokens {fitting} is the most that fits",
-        size(*.kv), size(*.model), size(*.available)
+        byte_text::up(*.kv), byte_text::up(*.model), byte_text::down(*.available)
     )]
     ForTokens {
         /// The tokens that were asked for.
@@ -60,7 +61,7 @@ pub enum TooLittle {
     #[error(
         "the model takes {} of memory with one page of keys and values, and there are {}: \
          {} is the least it runs in, with --page-size 1 --chunked-prefill-size 1",
-        size(*.needed), size(*.available), size(*.least)
+        byte_text::up(*.needed), byte_text::down(*.available), byte_text::up(*.least)
     )]
     ForModel {
         /// Bytes with one page as it is set.
@@ -70,11 +71,6 @@ pub enum TooLittle {
         /// Bytes with the smallest settings.
         least: u64,
     },
-}
-
-/// A size for people, rounded up.
-fn size(bytes: u64) -> String {
-    format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
 impl Need {

@@ -146,11 +146,17 @@ fn memory_that_is_too_little_is_told_before_anything_is_read() {
     // Ten pages, and not quite an eleventh.
     assert_eq!(built(need.model() + need.kv_per_token * 175).ok(), Some(160));
     assert_eq!(built(1 << 30).ok(), Some(2048));
-    let Opened { context, checkpoint } = opened(&["--memory-limit=20MiB"]);
-    let machine = Machine { isa: Isa::scalar(), memory: None };
-    let refused = build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string());
-    let refused = refused.expect("a limit that is set counts");
-    assert!(refused.contains("and there are 20 MiB") && refused.ends_with(", or raise --memory-limit"), "{refused}");
+    // A limit is told as it was given.
+    for (limit, there, raise) in
+        [("20MiB", "20 MiB", "20MiB"), ("1KiB", "1 KiB", "1KiB"), ("20000000", "19 MiB", "20000000B")]
+    {
+        let Opened { context, checkpoint } = opened(&[&format!("--memory-limit={limit}")]);
+        let machine = Machine { isa: Isa::scalar(), memory: None };
+        let refused = build_runner(&context, &checkpoint, machine).err().map(|failure| failure.to_string());
+        let refused = refused.expect("a limit that is set counts");
+        assert!(refused.contains(&format!("and there are {there}:")), "{refused}");
+        assert!(refused.ends_with(&format!(", or raise --memory-limit from {raise}")), "{refused}");
+    }
 }
 
 /// The value of a setting, and who gave it.

@@ -5,6 +5,7 @@
 //! `schedule.max_running_requests`, the sizes of parallelism and the prepared batches.
 
 use super::{GIB, MIB};
+use crate::byte_text;
 
 /// Activations are reserved for at least this many tokens.
 const LEAST_TOKENS: usize = 2048;
@@ -111,9 +112,9 @@ impl Reserve {
 /// A device has no room beside the reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the device has {} MiB of memory, and {} MiB are kept for activations: \
+    "the device has {} of memory, and {} are kept for activations: \
      lower --chunked-prefill-size or prepare smaller batches",
-    device_bytes / MIB, reserve_bytes / MIB
+    byte_text::down(*device_bytes), byte_text::up(*reserve_bytes)
 )]
 pub struct DeviceTooSmall {
     /// What the device has.

@@ -105,7 +105,7 @@ fn weights_need_what_is_said() {
     bench.leave(needed - 1);
     let (why, said) = refusal(bench.load());
     assert_eq!(why, NoRoom::Weights { needed, free: needed - 1 });
-    assert!(said.contains("MiB free: use --device cpu or a smaller model"), "{said}");
+    assert!(said.contains("KiB free: use --device cpu or a smaller model"), "{said}");
     bench.leave(needed);
     let model = bench.load().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((model.weight_bytes() as u64, bench.free()), (needed, 0));

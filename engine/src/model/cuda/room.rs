@@ -4,6 +4,7 @@ use kernels::cuda::{CudaDevice, CudaError};
 
 use super::state::{CudaSizes, step_bytes, turns_bytes};
 use super::{DecodeKernel, ELEMENT};
+use crate::byte_text;
 use crate::error::{Error, Result};
 use crate::model::config::ModelConfig;
 
@@ -11,7 +12,7 @@ use crate::model::config::ModelConfig;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoom {
     /// For weights.
-    #[error("the weights take {}, and the device has {} free: use --device cpu or a smaller model", taken(*needed), left(*free))]
+    #[error("the weights take {}, and the device has {} free: use --device cpu or a smaller model", byte_text::up(*needed), byte_text::down(*free))]
     Weights {
         /// Bytes of all of them.
         needed: u64,
@@ -21,7 +22,7 @@ pub enum NoRoom {
     /// For a step and one page.
     #[error(
         "a step of {tokens} tokens takes {} with one page of keys and values, and the device has {} free beside the weights: {}",
-        taken(*needed), left(*free), way(*fitting)
+        byte_text::up(*needed), byte_text::down(*free), way(*fitting)
     )]
     Step {
         /// Tokens of the longest step.
@@ -37,7 +38,7 @@ pub enum NoRoom {
     #[error(
         "{pages} pages of {page_size} tokens of keys and values take {} beside {} for a step, and the device has {} free: \
          --max-total-tokens {fitting} is the most that fits",
-        taken(*needed), taken(*step), left(*free)
+        byte_text::up(*needed), byte_text::up(*step), byte_text::down(*free)
     )]
     Pages {
         /// Pages that were wanted.
@@ -57,7 +58,7 @@ pub enum NoRoom {
     #[error(
         "the device gives no memory for the code of a kernel that a step is the first to need, and has {} free: a lower \
          --max-total-tokens leaves more, and with --gemm-warmup fast the kernels of products are loaded at start",
-        left(*free)
+        byte_text::down(*free)
     )]
     Code {
         /// Bytes that nobody has taken, now.
@@ -67,7 +68,7 @@ pub enum NoRoom {
     #[error(
         "the device gives no memory for {what}, though it has {} free: it is in pieces, or another program takes it; \
          {way}",
-        left(*free)
+        byte_text::down(*free)
     )]
     Refused {
         /// What it was to be for.
@@ -86,16 +87,6 @@ pub struct Steps {
     pub tokens: usize,
     /// The longest sequence, where that has to be shorter as well.
     pub context_length: Option<usize>,
-}
-
-/// Bytes that are needed, for people: rounded up.
-fn taken(bytes: u64) -> String {
-    format!("{} MiB", bytes.div_ceil(1 << 20))
-}
-
-/// Bytes that are there: rounded down.
-fn left(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
 }
 
 fn way(fitting: Option<Steps>) -> String {
