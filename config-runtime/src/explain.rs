@@ -21,6 +21,7 @@ struct Step {
     origin: String,
     value: String,
     suspended: bool,
+    is_chosen: bool,
 }
 
 impl Explanation {
@@ -30,18 +31,18 @@ impl Explanation {
 
     pub(crate) fn step(&mut self, origin: &Origin, value: &Erased, suspended: bool) {
         let value = value.to_value().to_string();
-        self.steps.push(Step { origin: origin.to_string(), value, suspended });
+        self.steps.push(Step { origin: origin.to_string(), value, suspended, is_chosen: origin.is_chosen() });
     }
 
     pub(crate) fn inherited(&mut self, value: &Erased) {
         let value = value.to_value().to_string();
-        self.steps.push(Step { origin: "parent context".to_owned(), value, suspended: false });
+        self.steps.push(Step { origin: "parent context".to_owned(), value, suspended: false, is_chosen: true });
     }
 
     pub(crate) fn computed(&mut self, start: &Start, inputs: Vec<Self>) {
         if let Start::Computed(computation) = start {
             let origin = format!("derived by `{}`", computation.function);
-            self.steps.push(Step { origin, value: self.value.clone(), suspended: false });
+            self.steps.push(Step { origin, value: self.value.clone(), suspended: false, is_chosen: false });
         }
         self.inputs = inputs;
     }
@@ -61,7 +62,18 @@ impl Explanation {
     /// Where the effective value came from.
     #[must_use]
     pub fn origin(&self) -> &str {
-        self.steps.iter().rfind(|step| !step.suspended).map_or("", |step| step.origin.as_str())
+        self.in_force().map_or("", |step| step.origin.as_str())
+    }
+
+    /// Whether somebody chose the effective value, whatever it is: [`Origin::is_chosen`]. In a child context, what came
+    /// from the parent and differs from what the sources say counts as chosen; a derived value never does.
+    #[must_use]
+    pub fn is_chosen(&self) -> bool {
+        self.in_force().is_some_and(|step| step.is_chosen)
+    }
+
+    fn in_force(&self) -> Option<&Step> {
+        self.steps.iter().rfind(|step| !step.suspended)
     }
 
     /// Origins and values in order of precedence, the effective one last unless a later one is suspended.

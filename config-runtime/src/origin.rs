@@ -40,6 +40,8 @@ pub enum Origin {
     Snapshot {
         /// Where the parent had it from.
         origin: String,
+        /// Whether somebody chose it there.
+        is_chosen: bool,
     },
     /// Set by a test.
     Test,
@@ -95,6 +97,25 @@ impl Origin {
     /// Stands before the origin that a value had in the process that sent it.
     pub(crate) const RECEIVED: &'static str = "parent process: ";
 
+    /// Whether somebody chose the value, be it in a source or in a program: it is neither a default nor what a rule gives.
+    #[must_use]
+    pub fn is_chosen(&self) -> bool {
+        match self {
+            Self::Default | Self::Rule { .. } => false,
+            Self::Snapshot { is_chosen, .. } => *is_chosen,
+            Self::File { .. }
+            | Self::Env { .. }
+            | Self::Flag { .. }
+            | Self::Test
+            | Self::LoadTime { .. }
+            | Self::Child { .. }
+            | Self::Permanent { .. }
+            | Self::Trial { .. }
+            | Self::Scope { .. }
+            | Self::Override { .. } => true,
+        }
+    }
+
     /// Whether both came from one source, where a leaf is given once.
     pub(crate) fn is_same_source(&self, other: &Self) -> bool {
         match (self, other) {
@@ -119,7 +140,7 @@ impl fmt::Display for Origin {
             }
             Self::Env { variable } => f.write_str(variable),
             Self::Flag { flag } => f.write_str(flag),
-            Self::Snapshot { origin } => write!(f, "{}{origin}", Self::RECEIVED),
+            Self::Snapshot { origin, .. } => write!(f, "{}{origin}", Self::RECEIVED),
             Self::Test => f.write_str("test"),
             Self::LoadTime { why, location } => write!(f, "load time {why:?} ({location})"),
             Self::Child { name, location } => write!(f, "child {name:?} ({location})"),

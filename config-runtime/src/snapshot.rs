@@ -56,6 +56,8 @@ struct Sent {
     value: Value,
     /// Where the sender had it from, for explain.
     origin: String,
+    /// Whether somebody chose it there.
+    is_chosen: bool,
 }
 
 impl Snapshot {
@@ -72,8 +74,8 @@ impl Snapshot {
             return Err(ConfigError::new(problem).at("snapshot").hint(Some(hint)).into());
         }
         let mut candidates = Candidates::new(&table);
-        for (path, Sent { value, origin }) in &self.leaves {
-            let origin = Origin::Snapshot { origin: origin.clone() };
+        for (path, Sent { value, origin, is_chosen }) in &self.leaves {
+            let origin = Origin::Snapshot { origin: origin.clone(), is_chosen: *is_chosen };
             match table.index(path).filter(|index| table.entries[*index].is_sent()) {
                 Some(index) => candidates.give(
                     &table,
@@ -112,7 +114,8 @@ impl<S: ConfigNamespaces> Context<S> {
             let origin = explanation.origin();
             // A value passed on keeps the origin that it was received with.
             let origin = origin.strip_prefix(Origin::RECEIVED).unwrap_or(origin).to_owned();
-            (entry.info.path.to_owned(), Sent { value: values[index].to_raw_value(), origin })
+            let sent = Sent { value: values[index].to_raw_value(), origin, is_chosen: explanation.is_chosen() };
+            (entry.info.path.to_owned(), sent)
         });
         Snapshot { schema: table.fingerprint().to_string(), leaves: leaves.collect() }
     }

@@ -29,7 +29,7 @@ use engine_config::{Settings, SettingsRecording};
 use kernels::cpu::Workers;
 use kernels::cuda::check::CheckShapes;
 use kernels::cuda::{CudaDevice, CudaError, CudaOptions, DecodeAttentionShape, GroupedGemmShape, KernelCache};
-use kitbag::{ByteSize, Captured, ConfigRole, Context, Errors, Loader, Origin, Resolved, View};
+use kitbag::{ByteSize, Captured, ConfigRole, Context, Errors, Loader, Resolved, View};
 
 use crate::cli::{self, Failure};
 use crate::machine::Machine;
@@ -356,7 +356,7 @@ impl ProductSettings {
                 GemmAutotune::Kept => Autotune::Kept,
                 GemmAutotune::Auto => Autotune::Auto,
             },
-            is_asked: autotune.is_ok_and(|explained| explained.origin() != Origin::Default.to_string()),
+            is_asked: autotune.is_ok_and(|explained| explained.is_chosen()),
             limit: exec.kernel().gemm_autotune_limit(),
             is_deterministic: exec.deterministic().enable_deterministic_inference(),
             folder,

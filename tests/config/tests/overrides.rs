@@ -402,6 +402,31 @@ fn rules_choose_anew_for_a_child_unless_somebody_chose() {
 }
 
 #[test]
+fn a_value_says_whether_somebody_chose_it_and_says_so_to_another_process() {
+    use rules::Args;
+    let chosen = |cfg: &Context<Args>| {
+        ["parallel.ranks", "schedule.per_rank"].map(|path| cfg.explain(path).unwrap().is_chosen())
+    };
+    let of = |flags: &[&'static str]| {
+        let argv = ["app"].into_iter().chain(flags.iter().copied());
+        Args::loader().facts(Facts::for_test()).args(argv).load().unwrap()
+    };
+    // The default itself and what the rule gives, said by somebody, are chosen.
+    for (flags, expected) in
+        [(&[][..], [false, false]), (&["--ranks=1"], [true, false]), (&["--per-rank=8192"], [false, true])]
+    {
+        let cfg = of(flags);
+        assert_eq!(chosen(&cfg), expected, "{flags:?}");
+        let received = cfg.snapshot().publish::<Args>().unwrap();
+        assert_eq!(chosen(&received), expected, "{flags:?}, received");
+        let passed_on = received.snapshot().publish::<Args>().unwrap();
+        assert_eq!(chosen(&passed_on), expected, "{flags:?}, passed on");
+        let child = cfg.child("child", |o| o.parallel().ranks(4)).unwrap();
+        assert_eq!(chosen(&child), [true, expected[1]], "{flags:?}, a child");
+    }
+}
+
+#[test]
 fn a_pin_says_which_epoch_it_is() {
     let cfg = Args::for_test(|_| {});
     let before = cfg.pin();

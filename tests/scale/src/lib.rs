@@ -48,6 +48,5 @@ use kitbag::{ConfigError, Context};
 /// # Errors
 /// No setting has this path.
 pub fn was_chosen(cfg: &Context<Args>, path: &str) -> Result<bool, ConfigError> {
-    let explanation = cfg.explain(path)?;
-    Ok(explanation.steps().any(|(origin, _)| origin != "default" && !origin.starts_with("rule ")))
+    Ok(cfg.explain(path)?.is_chosen())
 }
