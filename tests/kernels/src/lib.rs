@@ -13,6 +13,7 @@ mod emulator;
 pub mod launches;
 pub mod machine_code;
 pub mod matrix;
+pub mod models;
 pub mod mutants;
 pub mod mutation;
 pub mod opcodes;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use engine::model::{CudaChoices, CudaDecoder, Decoder, Naming, Routed, RouterHook, WeightPlan};
 use engine::runner::Runner;
 use kernel_tests::device;
+use kernel_tests::models::relative_error;
 use kernels::cpu::Workers;
 
 use super::emulation::{Choices, Emulation, Numbers, expert_weights, largest};
@@ -24,12 +25,6 @@ const SINGLE_PRECISION: f64 = 1e-5;
 const MARGIN: f32 = 0.1;
 /// The same for a choice of experts: how much larger the last chosen one's logit is than that of the next.
 const ROUTER_MARGIN: f64 = 0.03;
-
-fn relative_error(got: &[f32], want: &[f32]) -> f64 {
-    let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|number| number * number).sum::<f64>();
-    let off = squares(&mut got.iter().zip(want).map(|(got, want)| f64::from(got - want)));
-    (off / squares(&mut want.iter().map(|&want| f64::from(want)))).sqrt()
-}
 
 /// The likeliest token, and by how much it leads the next one.
 fn choice(logits: &[f32]) -> (usize, f32) {
