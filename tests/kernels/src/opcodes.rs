@@ -4,6 +4,8 @@
 //! tensor cores, only hardware can tell how near it comes; so a dump that a GPU made is what the emulator is held to.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use kernels::cuda::check::{LaneKernel, Noise};
 use kernels::cuda::{CudaDevice, CudaError, KernelSource};
@@ -355,13 +357,17 @@ pub fn compare(device: &CudaDevice, dump: &Value) -> Result<Vec<String>, String>
         return Err(format!("format {} where {FORMAT} is known", dump["format"]));
     }
     let mut differences = Vec::new();
-    for entry in dump["opcodes"].as_array().ok_or("no list of opcodes")? {
+    let entries = dump["opcodes"].as_array().filter(|entries| !entries.is_empty()).ok_or("no list of opcodes")?;
+    for entry in entries {
         let name = entry["opcode"].as_str().ok_or("an opcode without a name")?;
         let opcode =
             OPCODES.iter().find(|opcode| opcode.name == name).ok_or_else(|| format!("unknown opcode {name}"))?;
         let (operands, results) = (words(&entry["operands"])?, words(&entry["results"])?);
         let lanes = operands.len() / opcode.input_words();
-        if lanes * opcode.input_words() != operands.len() || lanes * opcode.output_words() != results.len() {
+        if lanes == 0
+            || lanes * opcode.input_words() != operands.len()
+            || lanes * opcode.output_words() != results.len()
+        {
             return Err(format!("{name}: {} words of operands and {} of results", operands.len(), results.len()));
         }
         let found = opcode.run(device, &operands).map_err(|error| format!("{name}: {error}"))?;
@@ -380,6 +386,25 @@ pub fn compare(device: &CudaDevice, dump: &Value) -> Result<Vec<String>, String>
         }
     }
     Ok(differences)
+}
+
+/// Holds a device to the dumps in a folder, and says how many there are.
+///
+/// An error is a difference, a file that is no dump, or a folder without one.
+pub fn hold(device: &CudaDevice, folder: &Path) -> Result<usize, String> {
+    let unreadable = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let mut count = 0;
+    for entry in fs::read_dir(folder).map_err(|error| unreadable(folder, &error))? {
+        let path = entry.map_err(|error| unreadable(folder, &error))?.path();
+        let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
+        let dump = serde_json::from_str(&text).map_err(|error| unreadable(&path, &error))?;
+        let differences = compare(device, &dump).map_err(|error| unreadable(&path, &error))?;
+        if !differences.is_empty() {
+            return Err(format!("{}:\n  {}", path.display(), differences.join("\n  ")));
+        }
+        count += 1;
+    }
+    if count == 0 { Err(unreadable(folder, &"no dump is there")) } else { Ok(count) }
 }
 
 fn hex(words: &[u32]) -> String {
