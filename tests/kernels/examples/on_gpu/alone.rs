@@ -1,12 +1,14 @@
 //! A process that runs steps of one part, and tells after each what has come of them.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-use crate::{Asked, Outcome, steps_of, write};
+use crate::asked::Asked;
+use crate::{Outcome, steps_of, write};
 
 /// Which steps: of a part, every `shares`-th of those that it has from `from` on, this being share number `share`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,11 +71,7 @@ pub(crate) fn run(asked: &Asked, task: &Task) -> Outcome {
                 continue;
             }
             Ok(Err(error)) => error.to_string(),
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().cloned();
-                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-                text.unwrap_or_else(|| "a panic without words".to_owned())
-            }
+            Err(panic) => words_of(&*panic),
         };
         println!("{words}");
         failed.push(format!("{}: {words}", step.name));
@@ -82,4 +80,11 @@ pub(crate) fn run(asked: &Asked, task: &Task) -> Outcome {
         }
     }
     tell(Value::Null, false, (solved, &failed, &values))
+}
+
+/// What a panic said.
+pub(crate) fn words_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+    text.unwrap_or_else(|| "a panic without words".to_owned())
 }

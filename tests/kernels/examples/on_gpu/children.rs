@@ -8,123 +8,185 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::alone::Task;
-use crate::{Asked, Outcome, steps_of};
+use crate::alone::{Task, words_of};
+use crate::asked::Asked;
+use crate::{Outcome, skipped, steps_of};
 
-/// A step that takes longer is taken for one without an end.
-const PATIENCE: Duration = Duration::from_mins(3);
 /// Steps of a share that may end their process, before the rest is given up.
 const MOST_ENDS: usize = 12;
 
+/// A step that takes longer is taken for one without an end. Most of its time is compilation and the reference.
+fn patience(asked: &Asked) -> Duration {
+    if asked.is_emulated { Duration::from_mins(5) } else { Duration::from_secs(90) }
+}
+
 /// What has come of steps.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Report {
     device: Value,
     target: Value,
-    solved: u64,
+    solved: usize,
+    /// Steps of which something has come, be it a failure.
+    tried: usize,
+    /// Of steps, and of what is none.
     failed: Vec<String>,
     values: Vec<Value>,
 }
 
 impl Report {
-    fn add(&mut self, other: &Value) {
-        self.device = other["device"].clone();
-        self.target = other["target"].clone();
-        self.solved += other["solved"].as_u64().unwrap_or(0);
-        let failed = other["failed"].as_array().into_iter().flatten();
-        self.failed.extend(failed.filter_map(|fault| fault.as_str().map(str::to_owned)));
-        self.values.extend(other["values"].as_array().into_iter().flatten().cloned());
+    /// What a process has told of its steps so far.
+    fn told(by: &Value) -> Self {
+        let failed = by["failed"].as_array().into_iter().flatten();
+        let failed: Vec<_> =
+            failed.map(|fault| fault.as_str().unwrap_or("a failure without words").to_owned()).collect();
+        let solved = by["solved"].as_u64().and_then(|solved| usize::try_from(solved).ok()).unwrap_or(0);
+        Self {
+            device: by["device"].clone(),
+            target: by["target"].clone(),
+            solved,
+            tried: solved + failed.len(),
+            failed,
+            values: by["values"].as_array().cloned().unwrap_or_default(),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        for (own, other) in [(&mut self.device, other.device), (&mut self.target, other.target)] {
+            if own.is_null() {
+                *own = other;
+            }
+        }
+        self.solved += other.solved;
+        self.tried += other.tried;
+        self.failed.extend(other.failed);
+        self.values.extend(other.values);
+    }
+
+    /// As the file of a part that has so many steps.
+    fn result(self, part: &str, steps: usize) -> Value {
+        let left = steps.saturating_sub(self.tried);
+        if self.tried == 0 && self.failed.is_empty() {
+            return skipped("there was no time");
+        }
+        // The dump of instructions is a file of its own kind.
+        if let ("opcodes", [dump], []) = (part, &*self.values, &*self.failed) {
+            return dump.clone();
+        }
+        let mut notes = Vec::new();
+        if left > 0 {
+            notes.push(format!("incomplete: {left} of {steps} steps were not run"));
+        }
+        json!({
+            "device": self.device, "target": self.target, "solved": self.solved, "failed": self.failed, "left": left,
+            "notes": notes, "values": self.values,
+        })
     }
 }
 
 /// Runs all steps of a part.
-pub(crate) fn run(asked: &Asked, part: &str, steps: usize) -> Outcome<Value> {
+pub(crate) fn run(asked: &Asked, part: &str, steps: usize) -> Value {
     if steps == 0 {
-        return Ok(json!({ "skipped": "nothing of it is asked for, or there" }));
+        return skipped("the sample is all that is thin");
     }
-    // Most of a problem's time is compilation and the reference, which take one core each.
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let shares = if part == "parity" && !asked.is_emulated { (cores / 2).clamp(1, 8) } else { 1 };
-    let follow = |share| follow(asked, Task { part: part.to_owned(), share, shares, from: 0 });
-    let reports = thread::scope(|scope| {
-        let threads: Vec<_> = (0..shares).map(|share| scope.spawn(move || follow(share))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Report::default())).collect::<Vec<_>>()
+    let shares = shares(asked, part, steps);
+    let tasks = (0..shares).map(|share| Task { part: part.to_owned(), share, shares, from: 0 });
+    let report = side_by_side(tasks, |task| {
+        let name = |step| steps_of(part, asked).into_iter().nth(step).map_or_else(String::new, |step| step.name);
+        follow(task, name, |task| {
+            let path = task.report(asked);
+            // One of the process before would be taken for this one's.
+            let _ = fs::remove_file(&path);
+            let end = process(asked, task, &path)?;
+            let told = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
+            Ok((end, told))
+        })
     });
+    report.result(part, steps)
+}
+
+/// Into how many processes a part is divided: most of a step's time is compilation and the reference, which take one core
+/// each. What is timed has the device for itself.
+fn shares(asked: &Asked, part: &str, steps: usize) -> usize {
+    if asked.is_emulated || part == "timing" {
+        return 1;
+    }
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, 8).min(steps)
+}
+
+/// Runs tasks at the same time.
+fn side_by_side(tasks: impl Iterator<Item = Task>, run: impl Fn(Task) -> Report + Sync) -> Report {
+    let run = &run;
     let mut all = Report::default();
-    for report in reports {
-        all.add(&json!({
-            "device": report.device, "target": report.target, "solved": report.solved, "failed": report.failed,
-            "values": report.values,
-        }));
-    }
-    // The dump of instructions is a file of its own kind.
-    if let ("opcodes", [dump]) = (part, all.values.as_slice()) {
-        return Ok(dump.clone());
-    }
-    let left = steps.saturating_sub(all.failed.len() + usize::try_from(all.solved)?);
-    Ok(json!({
-        "device": all.device, "target": all.target, "solved": all.solved, "failed": all.failed, "left": left,
-        "values": all.values,
-    }))
+    thread::scope(|scope| {
+        let threads: Vec<_> = tasks.map(|task| (task.argument(), scope.spawn(move || run(task)))).collect();
+        for (task, thread) in threads {
+            match thread.join() {
+                Ok(report) => all.add(report),
+                Err(panic) => all.failed.push(format!("{task}: {}", words_of(&*panic))),
+            }
+        }
+    });
+    all
 }
 
 /// How a process has ended.
 enum End {
     Itself(ExitStatus),
-    /// Nothing has come of a step for too long.
-    Endless,
+    /// Nothing has come of a step for so long.
+    Endless(Duration),
     /// There was no time for the rest.
     Late,
 }
 
-/// Runs the steps of a task, in another process behind each that has ended one.
-fn follow(asked: &Asked, mut task: Task) -> Report {
+/// Runs the steps of a task, in another process behind each that has ended one. `process` runs one, and says how it has
+/// ended and what it has told.
+fn follow(
+    mut task: Task,
+    name: impl Fn(usize) -> String,
+    mut process: impl FnMut(&Task) -> Outcome<(End, Option<Value>)>,
+) -> Report {
     let mut all = Report::default();
     for _ in 0..MOST_ENDS {
-        let path = task.report(asked);
-        let _ = fs::remove_file(&path);
-        let end = match process(asked, &task, &path) {
-            Ok(end) => end,
+        let (end, told) = match process(&task) {
+            Ok(process) => process,
             Err(error) => {
-                all.failed.push(format!("{}: {error}", task.part));
+                all.failed.push(format!("{}: {error}", task.argument()));
                 return all;
             }
         };
-        let report = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
-        let report: Value = report.unwrap_or_default();
-        let at = report["at"].as_u64().and_then(|at| usize::try_from(at).ok());
-        all.add(&report);
+        all.add(told.as_ref().map_or_else(Report::default, Report::told));
+        let told = told.unwrap_or_default();
+        let at = told["at"].as_u64().and_then(|at| usize::try_from(at).ok());
+        let has_begun = !told.is_null();
         let why = match end {
             End::Late => return all,
-            End::Endless => format!("no end within {} s", PATIENCE.as_secs()),
-            End::Itself(status) if at.is_none() => {
-                if report.is_null() {
-                    all.failed.push(format!("{}: nothing began ({status}); see {}", task.part, log(&path).display()));
-                }
-                return all;
-            }
+            End::Itself(status) if has_begun && at.is_none() && status.success() => return all,
             End::Itself(status) => format!("the process ended: {status}"),
+            End::Endless(patience) => format!("no end within {} s", patience.as_secs()),
         };
-        let Some(at) = at else { return all };
-        if report["is_lost"] != true {
-            let name = steps_of(&task.part, asked).into_iter().nth(at).map(|step| step.name);
-            all.failed.push(format!("{}: {why}", name.unwrap_or_default()));
+        let Some(at) = at else {
+            let place = if has_begun { "after its last step" } else { "before its first step" };
+            all.failed.push(format!("{}: {place}, {why}; its log says more", task.argument()));
+            return all;
+        };
+        // A step that took the device with it has been told as a failure.
+        if told["is_lost"] != true {
+            all.failed.push(format!("{}: {why}", name(at)));
+            all.tried += 1;
         }
         task.from = at + 1;
     }
-    all.failed.push(format!("{}: given up after {MOST_ENDS} steps that ended their process", task.part));
+    all.failed.push(format!("{}: given up after {MOST_ENDS} steps that ended their process", task.argument()));
     all
 }
 
-/// What a process says goes to a file beside its report.
-fn log(report: &Path) -> std::path::PathBuf {
-    report.with_extension("log")
-}
-
 fn process(asked: &Asked, task: &Task, report: &Path) -> Outcome<End> {
-    let said = File::options().create(true).append(true).open(log(report))?;
+    // What a process says goes to a file beside its report.
+    let said = File::options().create(true).append(true).open(report.with_extension("log"))?;
     let mut child = command(asked, task)?.stdout(said.try_clone()?).stderr(said).spawn()?;
     let (mut latest, mut since) = (None, Instant::now());
+    let patience = patience(asked);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(End::Itself(status));
@@ -134,10 +196,10 @@ fn process(asked: &Asked, task: &Task, report: &Path) -> Outcome<End> {
             (latest, since) = (told, Instant::now());
         }
         let is_late = asked.left().is_some_and(|left| left.is_zero());
-        if is_late || since.elapsed() > PATIENCE {
+        if is_late || since.elapsed() > patience {
             child.kill()?;
             child.wait()?;
-            return Ok(if is_late { End::Late } else { End::Endless });
+            return Ok(if is_late { End::Late } else { End::Endless(patience) });
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -146,16 +208,131 @@ fn process(asked: &Asked, task: &Task, report: &Path) -> Outcome<End> {
 /// This program, for a task.
 pub(crate) fn command(asked: &Asked, task: &Task) -> Outcome<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--alone").arg(task.argument()).arg("--output").arg(&asked.output).arg("--models").arg(&asked.models);
-    for (is_wanted, argument) in [(asked.is_thin, "--thin"), (asked.is_emulated, "--emulated")] {
-        if is_wanted {
-            command.arg(argument);
-        }
-    }
-    for (argument, folder) in [("--nvrtc", &asked.options.nvrtc_path), ("--prebuilt", &asked.options.prebuilt)] {
-        if let Some(folder) = folder {
-            command.arg(argument).arg(folder);
-        }
-    }
+    command.args(asked.for_task(task));
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    const SUCCESS: i32 = 0;
+    const SEGMENTATION_FAULT: i32 = 11;
+
+    fn task() -> Task {
+        Task { part: "parity".to_owned(), share: 0, shares: 1, from: 0 }
+    }
+
+    fn ended(status: i32) -> End {
+        End::Itself(ExitStatus::from_raw(status))
+    }
+
+    fn told(at: Value, solved: usize, failed: &[&str]) -> Value {
+        json!({
+            "device": "a GPU", "target": "sm_90", "solved": solved, "failed": failed, "values": [], "at": at,
+            "is_lost": false,
+        })
+    }
+
+    /// What comes of processes that end so one after another, and from which step on each ran.
+    fn followed(ends: Vec<(End, Option<Value>)>) -> (Report, Vec<usize>) {
+        let (mut ends, mut begun) = (ends.into_iter(), Vec::new());
+        let report = follow(
+            task(),
+            |step| format!("step {step}"),
+            |task| {
+                begun.push(task.from);
+                ends.next().ok_or_else(|| "another process was begun".into())
+            },
+        );
+        (report, begun)
+    }
+
+    #[test]
+    fn a_process_that_tells_all_and_ends_well_is_no_failure() {
+        let (report, begun) = followed(vec![(ended(SUCCESS), Some(told(Value::Null, 3, &[])))]);
+        assert_eq!((report.solved, report.tried, &*report.failed, &*begun), (3, 3, &[][..], &[0][..]));
+        assert_eq!(report.result("parity", 3)["notes"], json!([]));
+    }
+
+    #[test]
+    fn however_a_process_ends_it_is_told() {
+        let whole = Some(told(Value::Null, 3, &[]));
+        for (end, said, words) in [
+            (ended(SEGMENTATION_FAULT), whole.clone(), "after its last step, the process ended: signal: 11"),
+            (ended(1 << 8), whole.clone(), "after its last step, the process ended: exit status: 1"),
+            (End::Endless(Duration::from_secs(7)), whole, "after its last step, no end within 7 s"),
+            (ended(SUCCESS), None, "before its first step, the process ended: exit status: 0"),
+            (End::Endless(Duration::from_secs(7)), None, "before its first step, no end within 7 s"),
+        ] {
+            let (report, begun) = followed(vec![(end, said)]);
+            let [failed] = &*report.failed else { panic!("{:?}", report.failed) };
+            assert!(failed.contains(words), "{failed}");
+            assert_eq!(begun, [0]);
+        }
+    }
+
+    #[test]
+    fn the_rest_is_run_behind_a_step_that_ended_its_process() {
+        let lost = |at: usize| {
+            let mut told = told(json!(at), 0, &["step 5: the device is lost"]);
+            told["is_lost"] = json!(true);
+            Some(told)
+        };
+        let (report, begun) = followed(vec![
+            (ended(SEGMENTATION_FAULT), Some(told(json!(2), 2, &[]))),
+            (ended(SUCCESS), lost(5)),
+            (End::Endless(Duration::from_secs(7)), Some(told(json!(6), 0, &[]))),
+            (End::Late, Some(told(json!(9), 2, &[]))),
+        ]);
+        assert_eq!(begun, [0, 3, 6, 7]);
+        let failed =
+            ["step 2: the process ended: signal: 11", "step 5: the device is lost", "step 6: no end within 7 s"];
+        assert!(
+            report.failed.iter().zip(failed).all(|(found, wanted)| found.starts_with(wanted)),
+            "{:?}",
+            report.failed
+        );
+        assert_eq!((report.failed.len(), report.solved, report.tried), (3, 4, 7));
+    }
+
+    #[test]
+    fn steps_that_were_not_run_are_counted_whatever_else_failed() {
+        let (report, begun) = followed((0..MOST_ENDS).map(|at| (ended(9), Some(told(json!(at), 0, &[])))).collect());
+        assert_eq!(begun.len(), MOST_ENDS);
+        assert!(report.failed.last().unwrap().contains("given up"), "{:?}", report.failed);
+        let result = report.result("parity", 20);
+        assert_eq!(result["left"], 20 - MOST_ENDS);
+        assert_eq!(result["notes"], json!([format!("incomplete: {} of 20 steps were not run", 20 - MOST_ENDS)]));
+    }
+
+    #[test]
+    fn a_part_without_time_is_skipped_and_not_right() {
+        let (report, _) = followed(vec![(End::Late, Some(told(json!(0), 0, &[])))]);
+        assert_eq!(report.result("parity", 20), skipped("there was no time"));
+    }
+
+    #[test]
+    fn what_is_told_later_does_not_replace_the_device() {
+        let mut all = Report::told(&told(Value::Null, 1, &[]));
+        all.add(Report::told(&Value::Null));
+        all.add(Report::default());
+        assert_eq!((&all.device, &all.target), (&json!("a GPU"), &json!("sm_90")));
+    }
+
+    #[test]
+    fn a_share_that_panics_is_a_failure() {
+        let report = side_by_side([task(), task()].into_iter(), |task| panic!("no {}", task.part));
+        assert_eq!(report.failed, ["parity:0:1:0: no parity"; 2]);
+    }
+
+    #[test]
+    fn a_dump_with_a_failure_is_not_given_out_as_whole() {
+        let report = || Report { tried: 1, values: vec![json!("a dump")], ..Report::default() };
+        assert_eq!(report().result("opcodes", 1), "a dump");
+        let failed = Report { failed: vec!["a failure".to_owned()], ..report() };
+        assert_eq!(failed.result("opcodes", 1)["failed"], json!(["a failure"]));
+    }
 }

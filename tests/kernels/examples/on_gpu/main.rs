@@ -2,53 +2,32 @@
 //!
 //! Are the results right, on every problem of the tests and many drawn at random, and those of small models; what NVIDIA's
 //! sanitizer finds; how long kernels take, beside the least that the memory or the arithmetic of the device allows; and
-//! what single instructions make of random operands. Each part leaves a JSON file, what says most in the least time first.
-//! With `--emulated` it runs on the emulated device, on a sample.
+//! what single instructions make of random operands. Each part leaves a JSON file, what says most in the least time first,
+//! and `summary.json` says what has come of all of them. With `--emulated` it runs on the emulated device, on a sample.
 //!
 //! After a kernel that fails, nothing on a device works for the rest of its process. So each part runs in processes of its
 //! own, which go on behind what failed; see `children.rs`.
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
 
 use kernel_tests::opcodes;
-use kernels::cuda::{CudaDevice, CudaOptions, KernelCache};
-use serde_json::{Value, json};
+use kernels::cuda::CudaDevice;
+use serde_json::{Map, Value, json};
+
+use asked::Asked;
 
 mod alone;
+mod asked;
 mod children;
 mod engine;
 mod outside;
 mod parity;
+mod prebuild;
 mod timing;
-
-const USAGE: &str = "on_gpu [--output FOLDER] [--only PART]... [--minutes NUMBER] [--thin] [--emulated] \
-    [--nvrtc FOLDER] [--prebuilt FOLDER] [--models FOLDER]\n\n\
-    PART is sample, opcodes, timing, engine, parity, torch or sanitizer; all of them, in this order, unless some are named.\n\
-    --output    where the JSON files go; target/on_gpu unless given\n\
-    --minutes   when to end, with what is there by then\n\
-    --thin      a sample of the problems\n\
-    --emulated  on the emulated device, and thin\n\
-    --nvrtc     the folder of NVRTC; the library path unless given\n\
-    --prebuilt  kernels that were compiled before, by `cargo xtask kernels --prebuilt`\n\
-    --models    the folder of small models; tests/models unless given";
-
-/// What is asked for on the command line.
-#[derive(Clone)]
-struct Asked {
-    output: PathBuf,
-    models: PathBuf,
-    parts: Vec<String>,
-    is_thin: bool,
-    is_emulated: bool,
-    until: Option<Instant>,
-    options: CudaOptions,
-    /// What a process of a part is to do.
-    alone: Option<alone::Task>,
-}
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -74,15 +53,16 @@ enum Way {
     Outside(fn(&Asked) -> Outcome<Value>),
 }
 
-const PARTS: [(&str, Way); 7] = [
+const PARTS: [(&str, Way); 8] = [
     ("sample", Way::Steps(|_| parity::steps(true))),
     ("opcodes", Way::Steps(|_| vec![Step::new("opcodes", |device| Ok(opcodes::dump(device, 1)?))])),
-    ("timing", Way::Steps(|asked| timing::steps(asked.is_thin))),
+    ("timing", Way::Steps(|asked| timing::steps(asked.is_thin, asked.prebuild.is_some()))),
     ("engine", Way::Steps(|asked| engine::steps(&asked.models, &asked.options, asked.is_thin))),
+    ("torch", Way::Outside(outside::torch)),
     // The sample is all that is thin.
     ("parity", Way::Steps(|asked| if asked.is_thin { Vec::new() } else { parity::steps(false) })),
-    ("torch", Way::Outside(outside::torch)),
     ("sanitizer", Way::Outside(outside::sanitizer)),
+    ("random", Way::Steps(|asked| if asked.is_thin { Vec::new() } else { parity::random(200) })),
 ];
 
 /// The steps of a part.
@@ -94,99 +74,132 @@ fn steps_of(part: &str, asked: &Asked) -> Vec<Step> {
     }
 }
 
-impl Asked {
-    fn parse() -> Outcome<Self> {
-        let mut asked = Self {
-            output: "target/on_gpu".into(),
-            models: Path::new(env!("CARGO_MANIFEST_DIR")).join("../models"),
-            parts: Vec::new(),
-            is_thin: false,
-            is_emulated: false,
-            until: None,
-            options: CudaOptions::default(),
-            alone: None,
-        };
-        let (mut nvrtc, mut prebuilt) = (None, None);
-        let mut arguments = std::env::args_os().skip(1);
-        while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{} needs a value", argument.display()));
-            let text = |value: std::ffi::OsString| value.into_string().map_err(|_| "a value that is no text");
-            match argument.to_str() {
-                Some("--output") => asked.output = value()?.into(),
-                Some("--models") => asked.models = value()?.into(),
-                Some("--only") => asked.parts.push(text(value()?)?),
-                Some("--minutes") => {
-                    let minutes = Duration::try_from_secs_f64(60.0 * text(value()?)?.parse::<f64>()?)?;
-                    asked.until = Instant::now().checked_add(minutes);
-                }
-                Some("--thin") => asked.is_thin = true,
-                Some("--emulated") => asked.is_emulated = true,
-                Some("--nvrtc") => nvrtc = Some(value()?.into()),
-                Some("--prebuilt") => prebuilt = Some(value()?.into()),
-                Some("--alone") => asked.alone = Some(text(value()?)?.parse()?),
-                _ => return Err(format!("unknown argument `{}`\nusage: {USAGE}", argument.display()).into()),
-            }
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("on_gpu: {error}");
+            ExitCode::FAILURE
         }
-        if let Some(unknown) = asked.parts.iter().find(|part| !PARTS.iter().any(|(name, _)| name == part)) {
-            return Err(format!("no part is called `{unknown}`\nusage: {USAGE}").into());
-        }
-        if asked.is_emulated {
-            asked.is_thin = true;
-            asked.options = kernel_tests::options();
-        } else {
-            let cache = KernelCache::new(asked.output.join("kernels"), 1 << 30);
-            asked.options.kernel_cache = Some(Arc::new(cache));
-        }
-        asked.options.nvrtc_path = nvrtc.or(asked.options.nvrtc_path);
-        asked.options.prebuilt = prebuilt;
-        Ok(asked)
-    }
-
-    fn device(&self) -> Outcome<CudaDevice> {
-        Ok(CudaDevice::open(&self.options)?)
-    }
-
-    fn wants(&self, part: &str) -> bool {
-        self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
-    }
-
-    /// How much time is left, if it is limited.
-    fn left(&self) -> Option<Duration> {
-        self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 
-fn main() -> Outcome {
-    let asked = Asked::parse()?;
+fn run() -> Outcome {
+    let asked = Asked::parse(std::env::args_os().skip(1))?;
+    if let Some(prebuild) = &asked.prebuild {
+        return prebuild::run(&asked, prebuild);
+    }
     fs::create_dir_all(&asked.output)?;
     if let Some(task) = &asked.alone {
         return alone::run(&asked, task);
     }
     let device = asked.device()?;
-    println!("{} ({})", device.name()?, device.target());
+    let facts = device.facts()?;
+    let compiler =
+        facts.compiler.as_deref().map_or_else(|| "no NVRTC".to_owned(), |version| format!("NVRTC {version}"));
+    println!("{} ({}), driver {}.{}, {compiler}", facts.name, device.target(), facts.driver.0, facts.driver.1);
+    let mut summary = json!({
+        "device": facts.name, "target": device.target().to_string(), "driver": facts.driver,
+        "compiler": facts.compiler, "is_thin": asked.is_thin, "parts": {},
+    });
     drop(device);
-    let mut failed = Vec::new();
-    for (name, way) in PARTS.iter().filter(|(name, _)| asked.wants(name)) {
+    let wanted = || PARTS.iter().filter(|(name, _)| asked.wants(name));
+    for name in wanted().map(|(name, _)| *name).chain(["summary"]) {
+        remove_earlier(&asked.output, name)?;
+    }
+    let mut parts = Map::new();
+    for (name, way) in wanted() {
         let start = Instant::now();
         let result = match way {
+            _ if *name == prebuild::LEFT_OUT && facts.compiler.is_none() && !asked.names(name) => {
+                skipped("there is no NVRTC for kernels that were not compiled before")
+            }
             Way::Steps(steps) => children::run(&asked, name, steps(&asked).len()),
-            Way::Outside(run) => run(&asked),
+            Way::Outside(run) => run(&asked).unwrap_or_else(|error| json!({ "failed": [error.to_string()] })),
         };
-        let result = result.unwrap_or_else(|error| json!({ "failed": [error.to_string()] }));
         write(&asked.output.join(format!("{name}.json")), &result)?;
-        let faults = result["failed"].as_array().map_or(&[][..], Vec::as_slice);
-        let left = result["left"].as_u64().filter(|left| *left > 0);
-        let left = left.map_or_else(String::new, |left| format!(", no time for {left} steps"));
-        println!("{name}: {} failures{left}, {:.1} s", faults.len(), start.elapsed().as_secs_f64());
-        for fault in faults {
-            println!("  {}", fault.as_str().unwrap_or_default().lines().next().unwrap_or_default());
-        }
-        if !faults.is_empty() {
-            failed.push(*name);
-        }
+        let verdict = Verdict::of(&result);
+        verdict.tell(name, start.elapsed().as_secs_f64());
+        parts.insert((*name).to_owned(), verdict.json());
+        // Anew after each part: what has been found stays where this program is ended.
+        summary["parts"] = Value::Object(parts.clone());
+        write(&asked.output.join("summary.json"), &summary)?;
     }
     println!("results are in {}", asked.output.display());
-    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
+    end(&asked, &parts)
+}
+
+/// What has come of a part, for whoever reads only that.
+#[derive(Default)]
+struct Verdict {
+    failed: Vec<String>,
+    /// Why nothing of it was run.
+    skipped: Option<String>,
+    /// What of it was not run, or not to its end.
+    notes: Vec<String>,
+}
+
+impl Verdict {
+    fn of(result: &Value) -> Self {
+        let texts = |key: &str| -> Vec<String> {
+            let texts = result[key].as_array().into_iter().flatten();
+            texts.map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
+        };
+        let skipped = result["skipped"].as_str().map(str::to_owned);
+        Self { failed: texts("failed"), skipped, notes: texts("notes") }
+    }
+
+    fn tell(&self, part: &str, seconds: f64) {
+        match &self.skipped {
+            Some(why) => println!("skipped: {part} ({})", first_line(why)),
+            None => println!("{part}: {} failures, {seconds:.1} s", self.failed.len()),
+        }
+        for line in self.failed.iter().chain(&self.notes) {
+            println!("  {}", first_line(line));
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({ "failed": self.failed, "skipped": self.skipped, "notes": self.notes })
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// What a part says of which nothing was run.
+fn skipped(why: impl Into<String>) -> Value {
+    json!({ "skipped": why.into() })
+}
+
+/// An error where a part has failed, or one was skipped that was asked for by its name.
+fn end(asked: &Asked, parts: &Map<String, Value>) -> Outcome {
+    let those = |is_wanted: &dyn Fn(&str, &Value) -> bool| {
+        let names = parts.iter().filter(|(name, verdict)| is_wanted(name, verdict)).map(|(name, _)| name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let failed = those(&|_, verdict| verdict["failed"].as_array().is_none_or(|failed| !failed.is_empty()));
+    let skipped = those(&|name, verdict| asked.names(name) && !verdict["skipped"].is_null());
+    match (&*failed, &*skipped) {
+        ("", "") => Ok(()),
+        (failed, "") => Err(format!("failed: {failed}").into()),
+        ("", skipped) => Err(format!("skipped, though asked for: {skipped}").into()),
+        (failed, skipped) => Err(format!("failed: {failed}; skipped, though asked for: {skipped}").into()),
+    }
+}
+
+/// Removes what an earlier run has left of a part, so that nothing of it is taken for this one's.
+fn remove_earlier(output: &Path, part: &str) -> Outcome {
+    for entry in fs::read_dir(output)? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_of_part = name.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        if is_of_part && path.is_file() {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file that is whole at any time.
@@ -194,4 +207,58 @@ fn write(path: &Path, result: &Value) -> Outcome {
     let scratch = path.with_extension("part");
     fs::write(&scratch, format!("{result:#}\n"))?;
     Ok(fs::rename(scratch, path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(named: &[&str], results: &[(&str, Value)]) -> Result<(), String> {
+        let mut asked = Asked::parse([]).unwrap();
+        asked.parts = named.iter().map(|&name| name.to_owned()).collect();
+        let parts = results.iter().map(|(name, result)| ((*name).to_owned(), Verdict::of(result).json())).collect();
+        end(&asked, &parts).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_skipped_is_an_error_only_where_it_was_named() {
+        let right = json!({ "failed": [], "notes": ["incomplete: 3 of 4 steps were not run"] });
+        let results = [("sample", right), ("torch", skipped("there is no torch"))];
+        assert_eq!(ended(&[], &results), Ok(()));
+        let refusal = Err("skipped, though asked for: torch".to_owned());
+        assert_eq!(ended(&["sample", "torch"], &results), refusal);
+    }
+
+    #[test]
+    fn what_has_failed_is_an_error() {
+        let results = [("sample", json!({ "failed": ["a step"] })), ("engine", json!({ "failed": [] }))];
+        assert_eq!(ended(&[], &results), Err("failed: sample".to_owned()));
+        let results = [&results[..], &[("torch", skipped("there is no torch"))]].concat();
+        assert_eq!(ended(&["torch"], &results), Err("failed: sample; skipped, though asked for: torch".to_owned()));
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_of_a_part_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["parity.json", "parity-0.json", "parity-0.log", "parity-1.part", "paritys.json", "summary.json"];
+        for name in files {
+            fs::write(folder.path().join(name), "{}").unwrap();
+        }
+        fs::create_dir(folder.path().join("parity-folder")).unwrap();
+        remove_earlier(folder.path(), "parity").unwrap();
+        let mut left: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["parity-folder", "paritys.json", "summary.json"]);
+    }
+
+    #[test]
+    fn every_part_has_steps_where_nothing_is_thin() {
+        let asked = Asked::parse([]).unwrap();
+        for (name, way) in PARTS {
+            assert!(matches!(way, Way::Outside(_)) || !steps_of(name, &asked).is_empty(), "{name}");
+        }
+    }
 }

@@ -1,74 +1,277 @@
 //! Programs that may be on the machine: NVIDIA's sanitizer, and torch for comparison.
 
-use std::fs;
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::alone::Task;
+use crate::asked::Asked;
 use crate::children::command;
-use crate::{Asked, Outcome};
+use crate::{Outcome, skipped};
 
 const TOOLS: [&str; 4] = ["memcheck", "racecheck", "synccheck", "initcheck"];
+/// Where the sanitizer is: on the path, or where CUDA is installed.
+const SANITIZERS: [&str; 2] = ["compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer"];
 /// A tool is not begun with less time than this.
-const SHORTEST: Duration = Duration::from_mins(1);
+const SHORTEST: Duration = Duration::from_secs(20);
+/// What `timeout` returns where it has ended a program, and where that took its last means.
+const LATE: [i32; 2] = [124, 137];
+/// What torch's script returns where there is no torch or no GPU for it.
+const NO_TORCH: i32 = 3;
+/// What the sanitizer says where it has found nothing.
+const HARMLESS: [&str; 3] = ["COMPUTE-SANITIZER", "ERROR SUMMARY: 0 errors", "RACECHECK SUMMARY: 0 hazards"];
+/// Lines of a tool's findings that are kept beside the log, which has all.
+const MOST_LINES: usize = 60;
 
 /// This program's sample of problems under each tool of compute-sanitizer.
 pub(crate) fn sanitizer(asked: &Asked) -> Outcome<Value> {
-    if asked.is_emulated || Command::new("compute-sanitizer").arg("--version").output().is_err() {
-        return Ok(json!({ "skipped": "compute-sanitizer is not on this machine, or the device is emulated" }));
+    if asked.is_emulated {
+        return Ok(skipped("the device is emulated"));
     }
-    let mut failed = Vec::new();
-    let mut tools = Vec::new();
-    for tool in TOOLS {
-        if asked.left().is_some_and(|left| left < SHORTEST) {
-            tools.push(json!({ "tool": tool, "skipped": "there was no time" }));
+    let is_there =
+        |program: &&str| Command::new(program).arg("--version").output().is_ok_and(|said| said.status.success());
+    match SANITIZERS.iter().find(|program| is_there(program)) {
+        Some(program) => sanitize(asked, Path::new(program)),
+        None => Ok(skipped(format!("there is no {}", SANITIZERS.join(" and no ")))),
+    }
+}
+
+fn sanitize(asked: &Asked, program: &Path) -> Outcome<Value> {
+    let (mut tools, mut failed, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, tool) in TOOLS.into_iter().enumerate() {
+        // What is left of the time is divided among the tools: the first might take all of it.
+        let limit = asked.left().map(|left| left / (TOOLS.len() - place) as u32);
+        if limit.is_some_and(|limit| limit < SHORTEST) {
+            notes.push(format!("skipped: {tool} (there was no time)"));
             continue;
         }
-        let task = Task { part: "sample".to_owned(), share: 0, shares: 1, from: 0 };
-        let asked = Asked { output: asked.output.join(tool), ..asked.clone() };
-        fs::create_dir_all(&asked.output)?;
-        let program = command(&asked, &task)?;
-        let mut sanitizer = within(asked.left(), "compute-sanitizer");
-        sanitizer.args(["--tool", tool, "--error-exitcode", "9"]).arg(program.get_program()).args(program.get_args());
-        let output = sanitizer.output()?;
-        if asked.left().is_some_and(|left| left.is_zero()) {
-            tools.push(json!({ "tool": tool, "skipped": "there was no time for the end of it" }));
+        let run = under(asked, program, tool, limit)?;
+        if let Some(why) = run.refusal() {
+            notes.push(format!("skipped: {tool} ({why})"));
             continue;
         }
-        let report: Value =
-            serde_json::from_str(&fs::read_to_string(task.report(&asked)).unwrap_or_default()).unwrap_or_default();
-        let is_whole = report["at"].is_null() && report["failed"].as_array().is_some_and(Vec::is_empty);
-        if !output.status.success() || !is_whole {
-            failed.push(format!("{tool}: {}", last_lines(&output)));
-        }
-        tools.push(json!({ "tool": tool, "status": output.status.to_string(), "said": last_lines(&output) }));
+        failed.extend(run.failure().map(|failure| format!("{tool}: {failure}")));
+        notes.extend(run.incompleteness().map(|why| format!("incomplete: {tool} ({why})")));
+        tools.push(run.json(tool));
     }
-    Ok(json!({ "tools": tools, "failed": failed }))
+    if tools.is_empty() {
+        return Ok(skipped(notes.join(", ")));
+    }
+    Ok(json!({ "tools": tools, "failed": failed, "notes": notes }))
+}
+
+/// Runs the sample under a tool, and ends it at the limit.
+fn under(asked: &Asked, program: &Path, tool: &str, limit: Option<Duration>) -> Outcome<Run> {
+    let task = Task { part: "sample".to_owned(), share: 0, shares: 1, from: 0 };
+    let log = asked.output.join(format!("sanitizer-{tool}.log"));
+    let asked = Asked { output: asked.output.join(tool), ..asked.clone() };
+    fs::create_dir_all(&asked.output)?;
+    let report = task.report(&asked);
+    if report.exists() {
+        // That of an earlier run would be taken for this one's.
+        fs::remove_file(&report)?;
+    }
+    let sample = command(&asked, &task)?;
+    let mut sanitizer = within(limit, program);
+    sanitizer.args(["--tool", tool, "--error-exitcode", "9"]).arg(sample.get_program()).args(sample.get_args());
+    // To a file, where it is also if this program is ended.
+    let said = File::create(&log)?;
+    let start = Instant::now();
+    let status = sanitizer.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said).status()?;
+    let report = fs::read_to_string(report).ok().and_then(|text| serde_json::from_str(&text).ok());
+    Ok(Run {
+        is_late: limit.is_some_and(|limit| start.elapsed().as_secs() >= limit.as_secs())
+            && status.code().is_some_and(|code| LATE.contains(&code)),
+        status,
+        said: String::from_utf8_lossy(&fs::read(log)?).into_owned(),
+        report: report.unwrap_or_default(),
+    })
+}
+
+/// What a tool and the program under it have said.
+struct Run {
+    is_late: bool,
+    status: ExitStatus,
+    said: String,
+    /// That of the sample; null where it has told nothing.
+    report: Value,
+}
+
+impl Run {
+    fn findings(&self) -> Vec<&str> {
+        let lines = self.said.lines().filter_map(|line| line.strip_prefix("=========")).map(str::trim);
+        lines.filter(|line| !line.is_empty() && !HARMLESS.iter().any(|harmless| line.starts_with(harmless))).collect()
+    }
+
+    /// Why the tool cannot look at this device.
+    fn refusal(&self) -> Option<&str> {
+        let refusal = |line: &&&str| line.contains("Device not supported");
+        self.findings().iter().find(refusal).copied().filter(|_| self.report.is_null())
+    }
+
+    /// Findings count whether or not there was time for all of the sample.
+    fn failure(&self) -> Option<String> {
+        let wrong = self.report["failed"].as_array().and_then(|failed| failed.first()).and_then(Value::as_str);
+        let is_whole = !self.report.is_null() && self.report["at"].is_null();
+        if let [first, ..] = &*self.findings() {
+            return Some((*first).to_owned());
+        }
+        if let Some(wrong) = wrong {
+            return Some(wrong.to_owned());
+        }
+        let has_ended_well = self.status.success() && is_whole;
+        (!self.is_late && !has_ended_well).then(|| format!("{}: {}", self.status, last_lines(&self.said)))
+    }
+
+    fn incompleteness(&self) -> Option<String> {
+        let solved = self.report["solved"].as_u64().unwrap_or(0);
+        self.is_late.then(|| format!("the time was over after {solved} problems"))
+    }
+
+    fn json(&self, tool: &str) -> Value {
+        let findings = self.findings();
+        json!({
+            "tool": tool, "status": self.status.to_string(), "is_complete": !self.is_late,
+            "solved": self.report["solved"], "lines": findings.len(),
+            "findings": findings[..findings.len().min(MOST_LINES)],
+        })
+    }
 }
 
 /// What torch takes for the same work, if it is there and sees a GPU.
 pub(crate) fn torch(asked: &Asked) -> Outcome<Value> {
-    let output = within(asked.left(), "python3").args(["-c", include_str!("torch_baselines.py")]).output();
-    match output {
-        Ok(output) if output.status.success() => Ok(serde_json::from_slice(&output.stdout)?),
-        Ok(output) => Ok(json!({ "skipped": last_lines(&output) })),
-        Err(error) => Ok(json!({ "skipped": format!("python3: {error}") })),
+    let left = asked.left();
+    if left.is_some_and(|left| left < SHORTEST) {
+        return Ok(skipped("there was no time"));
+    }
+    match within(left, Path::new("python3")).args(["-c", include_str!("torch_baselines.py")]).output() {
+        Ok(output) => torch_said(&output),
+        Err(error) => Ok(skipped(format!("python3: {error}"))),
     }
 }
 
+fn torch_said(output: &Output) -> Outcome<Value> {
+    let said = || last_lines(&format!("{}{}", lossy(&output.stdout), lossy(&output.stderr)));
+    match output.status.code() {
+        Some(0) => Ok(serde_json::from_slice(&output.stdout)?),
+        // The others are of `timeout`: there is no such program, or no time for its end.
+        Some(NO_TORCH | 127) => Ok(skipped(said())),
+        Some(124) => Ok(skipped("there was no time for the end of it")),
+        _ => Err(format!("{}: {}", output.status, said()).into()),
+    }
+}
+
+fn lossy(text: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(text)
+}
+
 /// A program that is ended when the time is over.
-fn within(left: Option<Duration>, program: &str) -> Command {
+fn within(left: Option<Duration>, program: &Path) -> Command {
     let Some(left) = left else { return Command::new(program) };
     let mut timeout = Command::new("timeout");
     // With 0 there would be no limit.
-    timeout.args([&left.as_secs().max(1).to_string(), program]);
+    timeout.args(["--kill-after", "5", &left.as_secs().max(1).to_string()]).arg(program);
     timeout
 }
 
-fn last_lines(output: &Output) -> String {
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(15)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn run(code: i32, is_late: bool, said: &str, report: Value) -> Run {
+        Run { is_late, status: ExitStatus::from_raw(code << 8), said: said.to_owned(), report }
+    }
+
+    fn whole() -> Value {
+        json!({ "at": null, "solved": 80, "failed": [] })
+    }
+
+    const CLEAN: &str = "========= COMPUTE-SANITIZER\n--- 0: a problem\n========= ERROR SUMMARY: 0 errors\n";
+    const FOUND: &str =
+        "========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n=========     at run\n";
+
+    #[test]
+    fn a_sample_without_findings_is_right() {
+        let hazards = "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n";
+        for said in [CLEAN, hazards] {
+            let run = run(0, false, said, whole());
+            assert_eq!((run.failure(), run.incompleteness(), run.refusal()), (None, None, None));
+        }
+    }
+
+    #[test]
+    fn findings_count_when_the_time_is_over_too() {
+        let half = json!({ "at": 7, "solved": 7, "failed": [] });
+        let run = run(124, true, FOUND, half.clone());
+        assert_eq!(run.failure().as_deref(), Some("Invalid __global__ write of size 4 bytes"));
+        assert_eq!(run.incompleteness().as_deref(), Some("the time was over after 7 problems"));
+        let told = run.json("memcheck");
+        assert_eq!((&told["is_complete"], &told["lines"]), (&json!(false), &json!(2)));
+        let clean = super::tests::run(124, true, CLEAN, half);
+        assert_eq!((clean.failure(), clean.incompleteness().is_some()), (None, true));
+    }
+
+    #[test]
+    fn whatever_is_not_a_whole_sample_without_findings_is_a_failure() {
+        let wrong = json!({ "at": null, "solved": 79, "failed": ["a problem: wrong"] });
+        let half = json!({ "at": 7, "solved": 7, "failed": [] });
+        for (code, said, report) in [
+            (0, FOUND, whole()),
+            (9, CLEAN, whole()),
+            (0, CLEAN, wrong),
+            (0, CLEAN, half),
+            (0, CLEAN, Value::Null),
+            (0, "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n", whole()),
+        ] {
+            assert!(run(code, false, said, report.clone()).failure().is_some(), "{code}, {said}, {report}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_a_tool_refuses_is_no_failure_of_ours() {
+        let said = "========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the manual\n";
+        assert!(run(1, false, said, Value::Null).refusal().is_some());
+        assert!(run(1, false, said, whole()).refusal().is_none());
+    }
+
+    #[test]
+    fn the_report_of_an_earlier_run_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let sanitizer = folder.path().join("sanitizer");
+        fs::write(&sanitizer, "#!/bin/sh\necho '========= ERROR SUMMARY: 0 errors'\n").unwrap();
+        fs::set_permissions(&sanitizer, fs::Permissions::from_mode(0o755)).unwrap();
+        let asked = Asked { output: folder.path().to_owned(), ..Asked::parse([]).unwrap() };
+        for tool in TOOLS {
+            fs::create_dir(folder.path().join(tool)).unwrap();
+            fs::write(folder.path().join(tool).join("sample-0.json"), whole().to_string()).unwrap();
+        }
+        let result = sanitize(&asked, &sanitizer).unwrap();
+        assert_eq!(result["failed"].as_array().map(Vec::len), Some(TOOLS.len()), "{result}");
+    }
+
+    #[test]
+    fn torch_that_is_not_there_is_told_from_one_that_fails() {
+        let output = |code: i32, stdout: &str| Output {
+            status: ExitStatus::from_raw(code << 8),
+            stdout: stdout.into(),
+            stderr: b"some words".into(),
+        };
+        assert_eq!(torch_said(&output(0, "{\"a\": 1}")).unwrap(), json!({ "a": 1 }));
+        assert_eq!(torch_said(&output(NO_TORCH, "")).unwrap(), skipped("some words"));
+        assert_eq!(torch_said(&output(124, "")).unwrap()["skipped"], "there was no time for the end of it");
+        for broken in [output(1, ""), output(0, "no JSON")] {
+            assert!(torch_said(&broken).is_err());
+        }
+    }
 }

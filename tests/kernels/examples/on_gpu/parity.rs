@@ -1,4 +1,4 @@
-//! Every problem of the kernel tests.
+//! Every problem of the kernel tests, and problems drawn at random.
 
 use std::fmt::Debug;
 
@@ -34,7 +34,16 @@ pub(crate) fn steps(is_thin: bool) -> Vec<Step> {
             all.one(name.to_owned(), operation);
         }
     }
-    for seed in 0..if is_thin { 2 } else { 200 } {
+    if is_thin {
+        all.steps.extend(random(2));
+    }
+    all.steps
+}
+
+/// Problems drawn at random: of each kind so many.
+pub(crate) fn random(count: u64) -> Vec<Step> {
+    let mut all = Problems { steps: Vec::new(), every: 1 };
+    for seed in 0..count {
         all.one(format!("random decode attention {seed}"), move |device| cases::random_attention(seed).check(device));
         all.one(format!("random prefill attention {seed}"), move |device| cases::random_prefill(seed).check(device));
         all.one(format!("random latent attention {seed}"), move |device| cases::random_mla(seed).check(device));

@@ -24,12 +24,13 @@ const REPEATS: usize = 5;
 /// How long a device works before it is measured: idle, its clock is low.
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// Times each kernel; where `is_thin`, a small one of the same kind, which shows only that this works.
-pub(crate) fn steps(is_thin: bool) -> Vec<Step> {
+/// Times each kernel; where `is_thin`, a small one of the same kind, which shows only that this works. Where `compiles_only`,
+/// kernels are compiled for their sizes and not launched.
+pub(crate) fn steps(is_thin: bool, compiles_only: bool) -> Vec<Step> {
     let row = |kernel, floor, goal, took: Timing| {
         Step::new(kernel, move |device| {
-            let bench = Bench { device, is_thin, launches: if is_thin { 1 } else { LAUNCHES } };
-            Ok(bench.row(kernel, floor, goal, took(&bench)?))
+            let bench = Bench { device, is_thin, compiles_only, launches: if is_thin { 1 } else { LAUNCHES } };
+            Ok(took(&bench)?.map_or(Value::Null, |took| bench.row(kernel, floor, goal, took)))
         })
     };
     vec![
@@ -51,11 +52,13 @@ pub(crate) fn steps(is_thin: bool) -> Vec<Step> {
     ]
 }
 
-type Timing = fn(&Bench<'_>) -> Result<f64, CudaError>;
+/// How long a launch took; none where there was none.
+type Timing = fn(&Bench<'_>) -> Result<Option<f64>, CudaError>;
 
 struct Bench<'a> {
     device: &'a CudaDevice,
     is_thin: bool,
+    compiles_only: bool,
     launches: u32,
 }
 
@@ -75,7 +78,7 @@ impl Bench<'_> {
     }
 
     /// Microseconds of a launch. They are captured: one by one, the shortest would wait for the host.
-    fn time(&self, mut launch: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaError> {
+    fn time(&self, mut launch: impl FnMut() -> Result<(), CudaError>) -> Result<Option<f64>, CudaError> {
         launch()?;
         let mut graph = self.device.capture(|| (0..self.launches).try_for_each(|_| launch()))?;
         let start = Instant::now();
@@ -88,7 +91,7 @@ impl Bench<'_> {
             let took = self.device.time(|| self.device.launch_graph(&mut graph))?;
             least = least.min(took.as_secs_f64() * 1e6 / f64::from(self.launches));
         }
-        Ok(least)
+        Ok(Some(least))
     }
 
     /// Random bf16 values; of many, the first are repeated.
@@ -101,9 +104,13 @@ impl Bench<'_> {
         self.device.upload(&numbers.into_iter().map(|number| number as i32).collect::<Vec<_>>())
     }
 
-    fn product(&self, rows: usize, columns: usize, depth: usize) -> Result<f64, CudaError> {
+    fn product(&self, rows: usize, columns: usize, depth: usize) -> Result<Option<f64>, CudaError> {
         let (rows, columns, depth) = (self.size(rows, 4), self.size(columns, 64), self.size(depth, 64));
         let kernel = Gemm::new(GemmTiles::default());
+        kernel.prepare(self.device, rows, columns, depth)?;
+        if self.compiles_only {
+            return Ok(None);
+        }
         let (input, weights) = (self.random(rows * depth)?, self.random(columns * depth)?);
         let mut output = self.device.zeros::<u16>(rows * columns)?;
         self.time(|| {
@@ -122,9 +129,12 @@ impl Bench<'_> {
         })
     }
 
-    fn quantised(&self, format: BlockFormat, rows: usize) -> Result<f64, CudaError> {
+    fn quantised(&self, format: BlockFormat, rows: usize) -> Result<Option<f64>, CudaError> {
         let (columns, depth) = (self.size(28672, 64), self.size(8192, 64));
         let kernel = QuantisedGemm::compile(self.device, format, GemmTiles::default())?;
+        if self.compiles_only {
+            return Ok(None);
+        }
         let mut noise = Noise::new(9);
         // A finite scale, 2^-7, and any codes; of many blocks, the first are repeated.
         let codes = format.block_bytes() - 2;
@@ -150,9 +160,12 @@ impl Bench<'_> {
         })
     }
 
-    fn norm(&self, rows: usize, width: usize) -> Result<f64, CudaError> {
+    fn norm(&self, rows: usize, width: usize) -> Result<Option<f64>, CudaError> {
         let (rows, width) = (self.size(rows, 4), self.size(width, 128));
         let kernel = RmsNorm::compile(self.device, RmsNormShape { width })?;
+        if self.compiles_only {
+            return Ok(None);
+        }
         let (input, mut residual) = (self.random(rows * width)?, self.random(rows * width)?);
         let (weight, mut output) = (self.random(width)?, self.device.zeros::<u16>(rows * width)?);
         self.time(|| {
@@ -170,10 +183,13 @@ impl Bench<'_> {
         })
     }
 
-    fn rope(&self, tokens: usize) -> Result<f64, CudaError> {
+    fn rope(&self, tokens: usize) -> Result<Option<f64>, CudaError> {
         let (tokens, head_dim, query_heads, kv_heads, page_size) = (self.size(tokens, 4), 128, 32, 8, 16);
         let shape = RopeKvWriteShape { head_dim, query_heads, kv_heads, page_size, norm: HeadNorm::PerHead };
         let kernel = RopeKvWrite::compile(self.device, shape)?;
+        if self.compiles_only {
+            return Ok(None);
+        }
         let layout = KvLayout::token_major(KvShape { head_dim, kv_heads, page_size }, tokens.div_ceil(page_size));
         let pool = layout.pages * layout.page_stride;
         let (mut keys, mut values) = (self.device.zeros::<u16>(pool)?, self.device.zeros::<u16>(pool)?);
@@ -207,11 +223,14 @@ impl Bench<'_> {
         })
     }
 
-    fn decode(&self, requests: usize, context: usize, kv_heads: usize) -> Result<f64, CudaError> {
+    fn decode(&self, requests: usize, context: usize, kv_heads: usize) -> Result<Option<f64>, CudaError> {
         let (requests, context) = (self.size(requests, 2), self.size(context, 100));
         let (head_dim, query_heads, page_size) = (128, 32, 16);
         let shape = DecodeAttentionShape { head_dim, query_heads, kv_heads, page_size, split_tokens: 256 };
         let kernel = DecodeAttention::compile(self.device, shape, AttentionRules::default())?;
+        if self.compiles_only {
+            return Ok(None);
+        }
         let table_width = context.div_ceil(page_size);
         let layout = KvLayout::token_major(shape.kv(), requests * table_width);
         let pool = layout.pages * layout.page_stride;
@@ -245,11 +264,14 @@ impl Bench<'_> {
         })
     }
 
-    fn prefill(&self, tokens: usize) -> Result<f64, CudaError> {
+    fn prefill(&self, tokens: usize) -> Result<Option<f64>, CudaError> {
         let tokens = self.size(tokens, 64);
         let (head_dim, query_heads, kv_heads, page_size) = (128, 32, 8, 16);
         let shape = PrefillAttentionShape { head_dim, query_heads, kv_heads, page_size };
         let kernel = PrefillAttention::compile(self.device, shape, AttentionRules::default())?;
+        if self.compiles_only {
+            return Ok(None);
+        }
         let layout = KvLayout::token_major(shape.kv(), tokens.div_ceil(page_size));
         let pool = layout.pages * layout.page_stride;
         let (keys, values) = (self.random(pool)?, self.random(pool)?);
@@ -283,12 +305,18 @@ impl Bench<'_> {
     }
 
     /// Both products of a layer of experts, each token with eight of them; without the activation between.
-    fn experts(&self, tokens: usize) -> Result<f64, CudaError> {
+    fn experts(&self, tokens: usize) -> Result<Option<f64>, CudaError> {
         const CHOSEN: usize = 8;
         let (tokens, hidden, inner) = (self.size(tokens, 4), self.size(2048, 64), self.size(768, 32));
         let experts = self.size(128, 8);
         let rows = tokens * CHOSEN;
         let block_rows = [16, 64, 128][usize::from(rows > 16 * experts) + usize::from(rows > 256 * experts)];
+        let up = GroupedGemmShape { block_rows, experts, columns: 2 * inner, depth: hidden, rows_per_input: CHOSEN };
+        let down = GroupedGemmShape { block_rows, experts, columns: hidden, depth: inner, rows_per_input: 1 };
+        let (up, down) = (GroupedGemm::compile(self.device, up)?, GroupedGemm::compile(self.device, down)?);
+        if self.compiles_only {
+            return Ok(None);
+        }
         let mut noise = Noise::new(tokens as u64);
         let expert_of_row: Vec<i32> = (0..tokens)
             .flat_map(|_| {
@@ -299,9 +327,6 @@ impl Bench<'_> {
             })
             .collect();
         let groups = RowGroups::new(&expert_of_row, experts, block_rows)?;
-        let up = GroupedGemmShape { block_rows, experts, columns: 2 * inner, depth: hidden, rows_per_input: CHOSEN };
-        let down = GroupedGemmShape { block_rows, experts, columns: hidden, depth: inner, rows_per_input: 1 };
-        let (up, down) = (GroupedGemm::compile(self.device, up)?, GroupedGemm::compile(self.device, down)?);
         let input = self.random(tokens * hidden)?;
         let (up_weights, down_weights) =
             (self.random(experts * 2 * inner * hidden)?, self.random(experts * hidden * inner)?);
@@ -315,9 +340,12 @@ impl Bench<'_> {
         })
     }
 
-    fn sample(&self, rows: usize, vocabulary: usize) -> Result<f64, CudaError> {
+    fn sample(&self, rows: usize, vocabulary: usize) -> Result<Option<f64>, CudaError> {
         let (rows, vocabulary) = (self.size(rows, 2), self.size(vocabulary, 1000));
         let kernel = Sample::compile(self.device)?;
+        if self.compiles_only {
+            return Ok(None);
+        }
         let mut noise = Noise::new(1);
         let logits: Vec<f32> = (0..rows * vocabulary).map(|_| noise.normal() * 3.0).collect();
         let logits = self.device.upload(&logits)?;
