@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits, result, sys,
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, ValidAsZeroBits,
+    result, sys,
 };
 
 use super::device::CudaDevice;
@@ -17,6 +18,8 @@ struct PinnedMemory<T> {
     values: NonNull<T>,
     length: usize,
     context: Arc<CudaContext>,
+    /// The latest copy, unless it is known to be done.
+    copy: Option<Copying>,
 }
 
 // SAFETY: it owns its memory alone, which any thread may use and give back; a shared one gives access to nothing.
@@ -24,26 +27,69 @@ unsafe impl<T: Send> Send for PinnedMemory<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for PinnedMemory<T> {}
 
+/// A copy that the device may not have done.
+struct Copying {
+    stream: Arc<CudaStream>,
+    /// Reached when it is done. Without one, all work of the stream is waited for.
+    done: Option<Arc<CudaEvent>>,
+}
+
+impl Copying {
+    /// Waits until it is done, or says that nobody can tell.
+    ///
+    /// cudarc's own ways to wait first tell what has failed before where it could not be told, and then return without having
+    /// waited.
+    fn wait(&self) -> Result<(), DriverError> {
+        // SAFETY: stream and event are there, and so is their context, which any thread may use.
+        unsafe {
+            result::ctx::set_current(self.stream.context().cu_ctx())?;
+            match &self.done {
+                Some(event) => result::event::synchronize(event.cu_event()),
+                None => result::stream::synchronize(self.stream.cu_stream()),
+            }
+        }
+    }
+}
+
+impl<T> PinnedMemory<T> {
+    /// Waits until no copy uses the memory. Where this fails, one may.
+    fn settle(&mut self) -> Result<(), DriverError> {
+        if let Some(copy) = &self.copy {
+            copy.wait()?;
+            self.copy = None;
+        }
+        Ok(())
+    }
+}
+
 impl<T: DeviceRepr + ValidAsZeroBits> PinnedMemory<T> {
     /// Zero bits at first; `flags` are the driver's.
     fn new(context: &Arc<CudaContext>, length: usize, flags: c_uint) -> Result<Self, CudaError> {
+        context.bind_to_thread().during("pinning host memory")?;
         let bytes = length.max(1).saturating_mul(size_of::<T>());
-        let refused = |source| CudaError::Pinned { bytes, source };
-        context.bind_to_thread().map_err(refused)?;
         // SAFETY: the memory is written below before anything reads it.
-        let memory: *mut c_void = unsafe { result::malloc_host(bytes, flags) }.map_err(refused)?;
+        let memory: *mut c_void =
+            unsafe { result::malloc_host(bytes, flags) }.map_err(|source| CudaError::Pinned { bytes, source })?;
         // SAFETY: there are as many bytes, and a driver gives whole pages, which begin where a `T` may.
         unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
         let Some(values) = NonNull::new(memory.cast()) else { unreachable!("the driver has given memory") };
-        Ok(Self { values, length, context: context.clone() })
+        Ok(Self { values, length, context: context.clone(), copy: None })
     }
 }
 
 impl<T> Drop for PinnedMemory<T> {
     fn drop(&mut self) {
-        self.context.record_err(self.context.bind_to_thread());
-        // SAFETY: the memory is the driver's. Who owns this has waited for the copies, so nothing uses it any more.
-        self.context.record_err(unsafe { result::free_host(self.values.as_ptr().cast()) });
+        if self.settle().is_err() {
+            // Nobody can tell whether the device still uses the memory, nor when it will not any more. So it is never given back:
+            // what is written there once it is something else's would be worse than to have less.
+            return;
+        }
+        // SAFETY: the context is there, and the memory is the driver's. No copy uses it any more.
+        let freed = unsafe {
+            result::ctx::set_current(self.context.cu_ctx())
+                .and_then(|()| result::free_host(self.values.as_ptr().cast()))
+        };
+        self.context.record_err(freed);
     }
 }
 
@@ -52,8 +98,8 @@ impl<T> Drop for PinnedMemory<T> {
 /// It goes only when the device has copied what it had to.
 pub struct PinnedBuffer<T> {
     memory: PinnedMemory<T>,
-    /// Reached when the latest copy is done.
-    copied: CudaEvent,
+    /// Recorded behind each copy.
+    copied: Arc<CudaEvent>,
 }
 
 impl<T> fmt::Debug for PinnedBuffer<T> {
@@ -77,16 +123,10 @@ impl<T> PinnedBuffer<T> {
 
     /// The values, to be written over, once the device has copied what it had to of those that are there.
     pub fn values_mut(&mut self) -> Result<&mut [T], CudaError> {
-        self.copied.synchronize().during("waiting for a copy to the device")?;
+        self.memory.settle().during("waiting for a copy to the device")?;
         // SAFETY: there are as many values, which were zero bits at first, and that is a value of every `T` that there are buffers
         // of. Nothing else uses them: the device has done what it was to do with them.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.memory.values.as_ptr(), self.memory.length) })
-    }
-}
-
-impl<T> Drop for PinnedBuffer<T> {
-    fn drop(&mut self) {
-        self.copied.context().record_err(self.copied.synchronize());
     }
 }
 
@@ -106,20 +146,25 @@ impl<T: DeviceRepr> Readback<T> {
     pub fn read(&mut self, device: &CudaDevice, from: &impl DevicePtr<T>) -> Result<&[T], CudaError> {
         let (length, room) = (from.len(), self.memory.length);
         require("values to copy", length, length <= room, || format!("at most {room}"))?;
-        // SAFETY: there are as many values, and zero bits are one, as are those that a device has of a `T` that there are buffers
-        // of. Nothing else uses them: every copy so far has been waited for.
-        let values = unsafe { std::slice::from_raw_parts_mut(self.memory.values.as_ptr(), length) };
+        // One that could not be waited for when it was asked for.
+        self.memory.settle().during("waiting for a copy from the device")?;
+        let (context, stream) = device.context_and_stream();
+        context.bind_to_thread().during("copying from the device")?;
+        let (address, guard) = from.device_ptr(stream);
+        self.memory.copy = Some(Copying { stream: stream.clone(), done: None });
         if length > 0 {
-            let (context, stream) = device.context_and_stream();
-            context.bind_to_thread().during("copying from the device")?;
-            let (address, guard) = from.device_ptr(stream);
-            // SAFETY: the source has as many values, and the target stays where it is until they are there: what follows waits.
-            let copied = unsafe { result::memcpy_dtoh_async(values, address, stream.cu_stream()) };
-            drop(guard);
+            // SAFETY: both have as many values, and the target stays where it is, and nothing looks at it, until the copy is done.
+            let copied = unsafe {
+                let values = std::slice::from_raw_parts_mut(self.memory.values.as_ptr(), length);
+                result::memcpy_dtoh_async(values, address, stream.cu_stream())
+            };
             copied.during("copying from the device")?;
         }
-        device.synchronize()?;
-        Ok(values)
+        drop(guard);
+        self.memory.settle().during("running kernels")?;
+        // SAFETY: there are as many values, and zero bits are one, as are those that a device has of a `T` that there are buffers
+        // of. Nothing else uses them: the copy is done.
+        Ok(unsafe { std::slice::from_raw_parts(self.memory.values.as_ptr(), length) })
     }
 }
 
@@ -128,7 +173,7 @@ impl CudaDevice {
     pub fn pinned<T: DeviceRepr + ValidAsZeroBits>(&self, length: usize) -> Result<PinnedBuffer<T>, CudaError> {
         let (_, stream) = self.context_and_stream();
         let context = stream.context();
-        let copied = context.new_event(None).during("creating an event")?;
+        let copied = Arc::new(context.new_event(None).during("creating an event")?);
         let memory = PinnedMemory::new(context, length, sys::CU_MEMHOSTALLOC_WRITECOMBINED)?;
         Ok(PinnedBuffer { memory, copied })
     }
@@ -157,20 +202,21 @@ impl CudaDevice {
         }
         let (context, stream) = self.context_and_stream();
         context.bind_to_thread().during("copying to the device")?;
+        if from.memory.copy.as_ref().is_some_and(|copy| copy.stream != *stream) {
+            // What stands for the copy below does not for one in another stream.
+            from.memory.settle().during("waiting for a copy to the device")?;
+        }
         let mut target = to.slice_mut(start..start + length);
         let (address, _guard) = target.device_ptr_mut(stream);
-        // SAFETY: the values are there until the event is reached, which is recorded below: nothing gives access to them, or
-        // gives them back, before that. The target has as many.
+        from.memory.copy = Some(Copying { stream: stream.clone(), done: None });
+        // SAFETY: nothing gives access to the values, or gives them back, before the copy is done. The target has as many.
         let copied = unsafe {
             let values = std::slice::from_raw_parts(from.memory.values.as_ptr(), length);
             result::memcpy_htod_async(address, values, stream.cu_stream())
         };
         copied.during("copying to the device")?;
-        let recorded = from.copied.record(stream);
-        if recorded.is_err() {
-            // There is no event to wait for, so this waits.
-            let _ = stream.synchronize();
-        }
-        recorded.during("recording an event")
+        from.copied.record(stream).during("recording an event")?;
+        from.memory.copy = Some(Copying { stream: stream.clone(), done: Some(from.copied.clone()) });
+        Ok(())
     }
 }

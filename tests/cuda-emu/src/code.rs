@@ -7,6 +7,13 @@ use std::ffi::CStr;
 #[repr(transparent)]
 pub(crate) struct Code(i32);
 
+impl Code {
+    /// That of a number, which tests choose.
+    pub(crate) const fn of(number: i32) -> Self {
+        Self(number)
+    }
+}
+
 /// What the driver's functions do when they do not succeed.
 pub(crate) type Answer<T = ()> = Result<T, Code>;
 

@@ -48,6 +48,25 @@ pub(crate) struct Console {
     pub(crate) allocations: Option<u64>,
     /// Copies to the device that programs have asked for.
     pub(crate) copies_in: u64,
+    /// What calls of each kind answer in place of doing anything, if that was set.
+    failing: [Option<Code>; Call::COUNT],
+}
+
+/// Calls that a test may have fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// `cuEventRecord`
+    Record,
+    /// `cuEventSynchronize` and `cuStreamSynchronize`
+    Wait,
+    /// `cuGraphLaunch`
+    LaunchGraph,
+    /// `cuLaunchKernel`
+    Launch,
+}
+
+impl Call {
+    const COUNT: usize = 4;
 }
 
 /// Numbers that a kernel's counters are.
@@ -74,7 +93,20 @@ impl Console {
             piece: None,
             allocations: None,
             copies_in: 0,
+            failing: [None; Call::COUNT],
         }
+    }
+
+    /// Has calls of the kind of that number answer with a code from now on, or do their work again with success.
+    pub(crate) fn fail(&mut self, call: usize, code: Code) {
+        if let Some(answer) = self.failing.get_mut(call) {
+            *answer = (code != Code::SUCCESS).then_some(code);
+        }
+    }
+
+    /// The answer of a call that is to fail.
+    pub(crate) fn allow(&self, call: Call) -> Answer {
+        self.failing[call as usize].map_or(Ok(()), Err)
     }
 
     /// Counts an allocation, or the code of a module that is loaded, unless there is to be no memory for it.

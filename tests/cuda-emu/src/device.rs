@@ -75,7 +75,7 @@ impl Context {
             Work::Write { from: Source::Host(range), .. } | Work::Read { to: range, .. }
                 if range.is_pinned && !self.is_pinned(range.address(), range.len()) =>
             {
-                console.report("a copy of a graph uses pinned memory that has been given back".to_owned());
+                console.report("a copy uses pinned memory that has been given back".to_owned());
                 return self.fail(Code::ILLEGAL_ADDRESS);
             }
             Work::Write { to, from: Source::Host(range) } => self.memory.write(to, &range.to_vec()),

@@ -15,7 +15,8 @@
 //! Beyond the driver's interface, `cuda_emu_last_report` gives the account of the last failure, with file and line of
 //! the kernel's source; `cuda_emu_set_schedule` lets blocks and warps run in random order; `cuda_emu_counters` says what
 //! the last kernel did, `cuda_emu_kernels` what each has done, and `cuda_emu_time` how long the last one took;
-//! `cuda_emu_set_checks` and `cuda_emu_allow_block_races` switch checks; with `cuda_emu_refuse_graphs` there is no memory for graphs.
+//! `cuda_emu_set_checks` and `cuda_emu_allow_block_races` switch checks; with `cuda_emu_refuse_graphs` there is no memory for graphs, and with
+//! `cuda_emu_fail` some calls fail.
 //!
 //! Not here: allocations as nodes of a graph, changes of a graph, managed and external memory, peer access, occupancy.
 //!

@@ -176,6 +176,18 @@ impl Emulator {
         self.set("cuda_emu_limit_allocations", count.map_or(-1, i64::from));
     }
 
+    /// Has calls answer with a result code of the driver from now on, and do nothing, or do their work again where `code` is 0.
+    ///
+    /// # Panics
+    ///
+    /// If the library is another one.
+    pub fn fail(&self, call: Call, code: i32) {
+        type Fail = extern "C" fn(usize, i32);
+        // SAFETY: that is the function's type.
+        let fail = unsafe { self.0.get::<Fail>("cuda_emu_fail") };
+        fail.expect("the emulator fails")(call as usize, code);
+    }
+
     /// How many copies to the device programs have asked for so far.
     ///
     /// # Panics
@@ -273,6 +285,19 @@ impl Emulator {
         let set = unsafe { self.0.get::<extern "C" fn(T)>(function) };
         set.unwrap_or_else(|error| panic!("{function}: {error}"))(value);
     }
+}
+
+/// Calls of the driver that [`Emulator::fail`] is about, in the order in which the emulator has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Recording an event.
+    Record,
+    /// Waiting for an event or a stream.
+    Wait,
+    /// Launching captured work.
+    LaunchGraph,
+    /// Launching a kernel.
+    Launch,
 }
 
 /// What a kernel did, counted: the same numbers on every machine.

@@ -24,7 +24,7 @@ pub mod references;
 pub mod roofline;
 pub mod subjects;
 
-pub use emulator::{Counters, Emulator};
+pub use emulator::{Call, Counters, Emulator};
 
 /// The emulated driver and the pinned compiler; compiled kernels are kept for the tests that need them again.
 ///

@@ -5,13 +5,14 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
 use engine::model::{CudaChoices, CudaDecoder, DecodeKernel};
 use engine::runner::{Logits, Runner, RunnerLimits};
-use kernel_tests::{Emulator, device};
+use kernel_tests::{Call, Emulator, device};
 use kernels::cpu::Workers;
-use kernels::cuda::Staging;
+use kernels::cuda::{CudaDevice, CudaSlice, PinnedBuffer, Staging};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -101,4 +102,122 @@ fn values_come_back_when_they_are_there() {
         assert_eq!(refusal.to_string(), "values to copy is 31; this launch needs at most 30");
     }
     emulator.defer(0);
+}
+
+/// `CUDA_ERROR_OPERATING_SYSTEM`: a refusal that does not last.
+const REFUSED: i32 = 304;
+
+/// A buffer with these values, and the copy of them that the device has not made yet.
+fn copying(device: &CudaDevice, values: &[u32], to: &mut CudaSlice<u32>) -> PinnedBuffer<u32> {
+    let mut buffer = device.pinned(values.len()).expect("pinned memory");
+    buffer.values_mut().expect("nothing uses it").copy_from_slice(values);
+    device.copy_pinned(&mut buffer, values.len(), to, 0).expect("it is asked for");
+    buffer
+}
+
+/// Has something fail that cannot tell: the next call that can does, whatever it is for.
+fn leave_a_failure(device: &CudaDevice) {
+    let memory = device.zeros::<u8>(1).expect("there is memory");
+    // A thread that has not used the device cannot give its memory back.
+    thread::scope(|scope| drop(scope.spawn(move || drop(memory))));
+}
+
+/// What is given back or written over before the device has copied it would be seen: the device copies late.
+#[test]
+fn whatever_fails_pinned_memory_stays_until_it_has_been_copied() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let emulator = Emulator::open();
+    let device = device();
+    let mut target = device.zeros::<u32>(3).expect("there is memory");
+    let there = |target: &CudaSlice<u32>| device.download(target).expect("the device works");
+    for seed in 1..=8 {
+        emulator.defer(seed);
+        let number = 10 * seed as u32;
+        let values = [number + 1, number + 2, number + 3];
+
+        // A failure of before, which is told by the next call that can, and waits for nothing.
+        let buffer = copying(&device, &values, &mut target);
+        leave_a_failure(&device);
+        drop(buffer);
+        assert!(device.synchronize().is_err(), "seed {seed}: there was no failure");
+        assert_eq!(there(&target), values, "seed {seed}: dropped after a failure of before");
+
+        let values = values.map(|value| value + 1000);
+        let mut buffer = copying(&device, &values, &mut target);
+        leave_a_failure(&device);
+        buffer.values_mut().expect("it waits").fill(0);
+        assert!(device.synchronize().is_err(), "seed {seed}: there was no failure");
+        assert_eq!(there(&target), values, "seed {seed}: written over after a failure of before");
+
+        // A copy that nothing stands for.
+        let values = values.map(|value| value + 1000);
+        buffer.values_mut().expect("it waits").copy_from_slice(&values);
+        emulator.fail(Call::Record, REFUSED);
+        let refusal = device.copy_pinned(&mut buffer, 3, &mut target, 0).expect_err("recording fails").to_string();
+        assert!(refusal.starts_with("recording an event: "), "{refusal}");
+        emulator.fail(Call::Record, 0);
+        buffer.values_mut().expect("it waits").fill(0);
+        assert_eq!(there(&target), values, "seed {seed}: written over without an event");
+
+        // Where nobody can wait, the memory is never given back.
+        let values = values.map(|value| value + 1000);
+        buffer.values_mut().expect("it waits").copy_from_slice(&values);
+        device.copy_pinned(&mut buffer, 3, &mut target, 0).expect("it is asked for");
+        emulator.fail(Call::Wait, REFUSED);
+        buffer.values_mut().expect_err("it cannot wait");
+        drop(buffer);
+        emulator.fail(Call::Wait, 0);
+        assert_eq!(there(&target), values, "seed {seed}: dropped without a wait");
+    }
+    emulator.defer(0);
+}
+
+/// The same for values that come from the device.
+#[test]
+fn whatever_fails_pinned_memory_stays_until_values_have_come() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let emulator = Emulator::open();
+    let device = device();
+    for seed in 1..=8 {
+        emulator.defer(seed);
+        let values = [seed as u32, 7, 9];
+        let source = device.upload(&values).expect("there is memory");
+        for is_read_again in [false, true] {
+            let mut readback = device.readback::<u32>(3).expect("pinned memory");
+            emulator.fail(Call::Wait, REFUSED);
+            let refusal = readback.read(&device, &source).expect_err("it cannot wait").to_string();
+            assert!(refusal.starts_with("running kernels: "), "{refusal}");
+            emulator.fail(Call::Wait, 0);
+            if is_read_again {
+                assert_eq!(readback.read(&device, &source).expect("it is there"), values, "seed {seed}");
+            }
+            drop(readback);
+            device.synchronize().unwrap_or_else(|error| panic!("seed {seed}: given back too early: {error}"));
+        }
+        let mut readback = device.readback::<u32>(3).expect("pinned memory");
+        emulator.fail(Call::Wait, REFUSED);
+        readback.read(&device, &source).expect_err("it cannot wait");
+        drop(readback);
+        emulator.fail(Call::Wait, 0);
+        device.synchronize().unwrap_or_else(|error| panic!("seed {seed}: given back without a wait: {error}"));
+    }
+    emulator.defer(0);
+}
+
+/// Captured work has the addresses of what it copies, and nobody can wait for copies that it will make.
+#[test]
+fn pinned_memory_that_captured_work_copies_stays() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = device();
+    let mut target = device.zeros::<u32>(2).expect("there is memory");
+    let mut buffer = device.pinned::<u32>(2).expect("pinned memory");
+    buffer.values_mut().expect("nothing uses it").copy_from_slice(&[5, 6]);
+    let graph = device.capture(|| device.copy_pinned(&mut buffer, 2, &mut target, 0));
+    let mut graph = graph.expect("a copy can be captured");
+    buffer.values_mut().expect_err("they may be copied at any time");
+    drop(buffer);
+    for _ in 0..2 {
+        device.launch_graph(&mut graph).expect("it is as it was captured");
+        assert_eq!(device.download(&target).expect("the device works"), [5, 6]);
+    }
 }

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_ulonglong};
 use super::{Handle, store};
 use crate::capture::Mode;
 use crate::code::{Answer, Code};
+use crate::console::Call;
 use crate::driver::in_context;
 use crate::streams::CaptureStatus;
 
@@ -80,7 +81,11 @@ fn check_flags(flags: c_ulonglong) -> Answer {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphLaunch(runnable: Handle, stream: Handle) -> Code {
-    in_context(|context, console| context.launch_graph(console, runnable, stream)).into()
+    in_context(|context, console| {
+        console.allow(Call::LaunchGraph)?;
+        context.launch_graph(console, runnable, stream)
+    })
+    .into()
 }
 
 #[unsafe(no_mangle)]

@@ -7,6 +7,7 @@ use ptx_emu::LaunchConfig;
 
 use super::{Handle, store};
 use crate::code::{Answer, Code};
+use crate::console::Call;
 use crate::driver::{driver, in_context};
 use crate::work::Work;
 
@@ -151,6 +152,7 @@ unsafe extern "C" fn cuLaunchKernel(
     }
     let config = LaunchConfig::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z]).dynamic_shared(shared_bytes);
     in_context(|context, console| {
+        console.allow(Call::Launch)?;
         if console.known_code == Some(console.code) {
             return Err(Code::NOT_PERMITTED);
         }

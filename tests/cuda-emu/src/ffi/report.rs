@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::code::Code;
 use crate::console::COUNTERS;
 use crate::driver::driver;
 
@@ -126,6 +127,13 @@ extern "C" fn cuda_emu_set_piece(bytes: u64) {
 #[unsafe(no_mangle)]
 extern "C" fn cuda_emu_limit_allocations(count: i64) {
     driver().console.allocations = u64::try_from(count).ok();
+}
+
+/// Has calls answer with a result code from now on, and do nothing, or do their work again where `code` is 0: 0 is `cuEventRecord`,
+/// 1 `cuEventSynchronize` and `cuStreamSynchronize`, 2 `cuGraphLaunch`, 3 `cuLaunchKernel`.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_emu_fail(call: usize, code: c_int) {
+    driver().console.fail(call, Code::of(code));
 }
 
 /// How many copies to the device programs have asked for; those of graphs that are launched do not count.

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use super::{Handle, store};
 use crate::code::Code;
+use crate::console::Call;
 use crate::driver::in_context;
 
 /// `CU_STREAM_NON_BLOCKING`: the stream does not wait for the legacy stream, nor that for it.
@@ -33,6 +34,7 @@ extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
     in_context(|context, console| {
+        console.allow(Call::Wait)?;
         context.streams.refuse_wait(stream)?;
         context.finish_stream(console, stream)
     })
@@ -62,12 +64,17 @@ unsafe extern "C" fn cuEventCreate(event: *mut Handle, _flags: c_uint) -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> Code {
-    in_context(|context, console| context.record(console, event, stream)).into()
+    in_context(|context, console| {
+        console.allow(Call::Record)?;
+        context.record(console, event, stream)
+    })
+    .into()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventSynchronize(event: Handle) -> Code {
     in_context(|context, console| {
+        console.allow(Call::Wait)?;
         let point = context.streams.point(event)?;
         context.streams.refuse_unseen()?;
         context.finish(console, point.as_slice())
