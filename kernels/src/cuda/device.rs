@@ -21,6 +21,7 @@ use super::kernel_cache::KernelCache;
 use super::library;
 use super::nvrtc::{Compiled, Compiler, Program};
 use super::prebuilt::{Prebuilt, probe};
+use super::ptx;
 use super::target::{Architecture, Target};
 
 /// How to find a device and what is needed to use it.
@@ -271,7 +272,7 @@ impl CudaDevice {
             Some(kept) => kept.1.clone(),
             None => self.images.get(program, self.target)?,
         };
-        let module = load_code(&self.context, self.target, code).during("loading a compiled kernel")?;
+        let module = load_code(&self.context, program, self.target, code)?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if !loaded.contains(program) {
             loaded.push(program.clone());
@@ -344,24 +345,53 @@ impl LoadedModule {
 /// itself, as an interpreter does, says that machine code is not for its device; and a GPU newer than the compiler is
 /// served by PTX as well. Names and versions would be guesses at either.
 fn choose_target(context: &Arc<CudaContext>, images: &Images, targets: &[Target]) -> Result<Target, CudaError> {
-    let mut refusal = DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+    let probe = probe();
+    let mut refusal = None;
     for &target in targets {
-        match load_code(context, target, images.get(&probe(), target)?.code) {
+        match load_code(context, &probe, target, images.get(&probe, target)?.code) {
             Ok(_) => return Ok(target),
-            Err(DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU)) => {}
-            Err(other) => {
-                refusal = other;
-                break;
+            Err(refused) => {
+                let is_for_others = matches!(
+                    refused,
+                    CudaError::Load { source: DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU), .. }
+                );
+                refusal = Some(refused);
+                if !is_for_others {
+                    break;
+                }
             }
         }
     }
-    Err(CudaError::Driver { action: "loading a compiled kernel", source: refusal })
+    let none = DriverError(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+    Err(refusal.unwrap_or(CudaError::Load { kernel: probe.to_string(), source: none }))
 }
 
-fn load_code(context: &Arc<CudaContext>, target: Target, code: Vec<u8>) -> Result<Arc<CudaModule>, DriverError> {
-    context.load_module(match target {
-        Target::Cubin(_) => Ptx::from_binary(code),
-        // Text of the compiler, which is UTF-8 or comes out as something that the driver refuses.
-        Target::Ptx => Ptx::from_src(String::from_utf8_lossy(&code)),
+fn load_code(
+    context: &Arc<CudaContext>,
+    program: &Program,
+    target: Target,
+    code: Vec<u8>,
+) -> Result<Arc<CudaModule>, CudaError> {
+    let (image, made_by) = match target {
+        Target::Cubin(_) => (Ptx::from_binary(code), None),
+        Target::Ptx => {
+            // Text of the compiler, which is UTF-8 or comes out as something that the driver refuses.
+            let text = String::from_utf8_lossy(&code);
+            if text.contains('\0') {
+                let source = DriverError(CUresult::CUDA_ERROR_INVALID_PTX);
+                return Err(CudaError::Load { kernel: program.to_string(), source });
+            }
+            (Ptx::from_src(&*text), ptx::release(&text).map(str::to_owned))
+        }
+    };
+    context.load_module(image).map_err(|source| {
+        let refused = (target == Target::Ptx).then(|| ptx::refusal(source.0, made_by.as_deref())).flatten();
+        let capability = || context.compute_capability().ok();
+        match refused.and_then(|why| Some((why, capability()?))) {
+            Some((why, (major, minor))) => {
+                CudaError::PtxRefused { capability: (major.cast_unsigned(), minor.cast_unsigned()), why }
+            }
+            None => CudaError::Load { kernel: program.to_string(), source },
+        }
     })
 }

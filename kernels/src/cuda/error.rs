@@ -114,6 +114,29 @@ pub enum CudaError {
         source: DriverError,
     },
 
+    /// The driver does not load the code of a kernel.
+    #[error("loading {kernel}: {source}")]
+    Load {
+        /// The source file and its sizes.
+        kernel: String,
+        /// The driver's answer.
+        source: DriverError,
+    },
+
+    /// A device for which there is no machine code, and a driver that does not make any of PTX.
+    #[error(
+        "the device (compute capability {}.{}) has to be given PTX, for want of machine code, and the driver does not \
+         take it: {why}. Machine code needs no such thing: an NVRTC that knows the device makes it, or `cargo xtask \
+         kernels --prebuilt` with a --target that the device runs",
+        capability.0, capability.1
+    )]
+    PtxRefused {
+        /// Major and minor number of the device.
+        capability: (u32, u32),
+        /// What is wrong with driver or PTX, and what would help.
+        why: String,
+    },
+
     /// The driver gives no memory of the host that the device can copy from while the program goes on.
     #[error("pinning {} MiB of host memory: {source}", bytes.div_ceil(1 << 20))]
     Pinned {
@@ -169,47 +192,57 @@ pub enum CudaError {
 }
 
 impl CudaError {
-    /// Whether a kernel has failed, or the device has: then what was done to memory is not known, and everything that follows
-    /// fails too, in all of the process that uses the device.
-    #[must_use]
-    pub fn is_lasting(&self) -> bool {
-        use CUresult::{
-            CUDA_ERROR_ASSERT, CUDA_ERROR_CONTAINED, CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_EXTERNAL_DEVICE,
-            CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_INSTRUCTION,
-            CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
-            CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_MISALIGNED_ADDRESS, CUDA_ERROR_MPS_CLIENT_TERMINATED,
-            CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_TENSOR_MEMORY_LEAK, CUDA_ERROR_UNKNOWN,
-        };
-        let Self::Driver { source, .. } = self else { return false };
-        // Those of which NVIDIA's documentation says that the process has to be ended, and what is reported of a device that has
-        // fallen off its bus.
-        matches!(
-            source.0,
-            CUDA_ERROR_ASSERT
-                | CUDA_ERROR_CONTAINED
-                | CUDA_ERROR_ECC_UNCORRECTABLE
-                | CUDA_ERROR_EXTERNAL_DEVICE
-                | CUDA_ERROR_HARDWARE_STACK_ERROR
-                | CUDA_ERROR_ILLEGAL_ADDRESS
-                | CUDA_ERROR_ILLEGAL_INSTRUCTION
-                | CUDA_ERROR_INVALID_ADDRESS_SPACE
-                | CUDA_ERROR_INVALID_PC
-                | CUDA_ERROR_LAUNCH_FAILED
-                | CUDA_ERROR_LAUNCH_TIMEOUT
-                | CUDA_ERROR_MISALIGNED_ADDRESS
-                | CUDA_ERROR_MPS_CLIENT_TERMINATED
-                | CUDA_ERROR_NVLINK_UNCORRECTABLE
-                | CUDA_ERROR_TENSOR_MEMORY_LEAK
-                | CUDA_ERROR_UNKNOWN
-        )
+    /// What the driver has answered, if it is the driver's.
+    fn answer(&self) -> Option<CUresult> {
+        match self {
+            Self::Driver { source, .. } | Self::Load { source, .. } | Self::Pinned { source, .. } => Some(source.0),
+            _ => None,
+        }
     }
 
-    /// Whether the device had too little memory.
+    /// Whether a kernel has failed, or the device has: then what was done to memory is not known, and everything that follows
+    /// fails too, in all of the process that uses the device.
+    ///
+    /// Any call of the driver may be the one to tell it.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        self.answer().is_some_and(|answer| ENDS_THE_PROCESS.contains(&answer) || LOSES_THE_DEVICE.contains(&answer))
+    }
+
+    /// Whether the device had too little memory. A lack of memory of the host is another thing.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::Driver { source: DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY), .. })
+        !matches!(self, Self::Pinned { .. }) && self.answer() == Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
     }
 }
+
+/// Answers of which NVIDIA's documentation says, at `CUresult`, that the process has to be ended and started again to go on with
+/// CUDA.
+const ENDS_THE_PROCESS: [CUresult; 13] = [
+    CUresult::CUDA_ERROR_CONTAINED,
+    CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+    CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+    CUresult::CUDA_ERROR_ASSERT,
+    CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
+    CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+    CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+    CUresult::CUDA_ERROR_INVALID_PC,
+    CUresult::CUDA_ERROR_LAUNCH_FAILED,
+    CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK,
+    CUresult::CUDA_ERROR_MPS_CLIENT_TERMINATED,
+    CUresult::CUDA_ERROR_EXTERNAL_DEVICE,
+];
+
+/// Answers of which it says only what has happened: memory or a link of the device has lost data; the context, with all its
+/// memory, is gone; or, of the last, that nobody knows. A device that has fallen off its bus is said to be told by that one. Who
+/// went on after any of them would go on with memory of which nothing is known.
+const LOSES_THE_DEVICE: [CUresult; 4] = [
+    CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
+    CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE,
+    CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    CUresult::CUDA_ERROR_UNKNOWN,
+];
 
 fn place(folder: Option<&PathBuf>) -> String {
     folder.map_or_else(|| "on the library path".to_owned(), |folder| format!("in {}", folder.display()))
@@ -261,25 +294,50 @@ pub(super) fn require_supported(
 mod tests {
     use super::*;
 
+    const REFUSALS: [CUresult; 12] = [
+        CUresult::CUDA_ERROR_INVALID_VALUE,
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+        CUresult::CUDA_ERROR_INVALID_CONTEXT,
+        CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
+        CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        CUresult::CUDA_ERROR_INVALID_HANDLE,
+        CUresult::CUDA_ERROR_NOT_READY,
+        CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+        CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+        CUresult::CUDA_ERROR_NOT_SUPPORTED,
+        CUresult::CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    ];
+
+    /// Whatever was being done when the driver told it.
+    fn all(code: CUresult) -> [CudaError; 3] {
+        let source = DriverError(code);
+        [
+            CudaError::Driver { action: "running kernels", source },
+            CudaError::Load { kernel: "a.cu".to_owned(), source },
+            CudaError::Pinned { bytes: 1, source },
+        ]
+    }
+
     #[test]
     fn what_ends_a_process_lasts_and_what_is_refused_does_not() {
-        let lasts = |code| CudaError::Driver { action: "running kernels", source: DriverError(code) }.is_lasting();
-        for code in [
-            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
-            CUresult::CUDA_ERROR_LAUNCH_FAILED,
-            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
-            CUresult::CUDA_ERROR_CONTAINED,
-            CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK,
-            CUresult::CUDA_ERROR_UNKNOWN,
-        ] {
-            assert!(lasts(code), "{code:?}");
+        let numbers = [214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999];
+        let mut lasting: Vec<_> = ENDS_THE_PROCESS.into_iter().chain(LOSES_THE_DEVICE).collect();
+        lasting.sort_unstable();
+        assert!(lasting.iter().map(|&code| code as u32).eq(numbers));
+        for code in lasting {
+            assert!(all(code).iter().all(CudaError::is_lasting), "{code:?}");
         }
-        for code in [
-            CUresult::CUDA_ERROR_OUT_OF_MEMORY,
-            CUresult::CUDA_ERROR_INVALID_VALUE,
-            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-        ] {
-            assert!(!lasts(code), "{code:?}");
+        for code in REFUSALS {
+            assert!(!all(code).iter().any(CudaError::is_lasting), "{code:?}");
         }
+        assert!(!CudaError::NoDriver.is_lasting());
+    }
+
+    #[test]
+    fn memory_of_the_host_is_none_of_the_device() {
+        let out_of_memory = |code| all(code).map(|error| error.is_out_of_memory());
+        assert_eq!(out_of_memory(CUresult::CUDA_ERROR_OUT_OF_MEMORY), [true, true, false]);
+        assert_eq!(out_of_memory(CUresult::CUDA_ERROR_INVALID_VALUE), [false; 3]);
     }
 }

@@ -38,6 +38,7 @@ mod nvrtc_library;
 mod pinned;
 mod prebuilt;
 mod prefill_attention;
+mod ptx;
 mod quantised_gemm;
 mod rms_norm;
 mod rope_kv_write;

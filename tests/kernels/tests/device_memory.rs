@@ -14,7 +14,7 @@ use engine::runner::{Logits, Runner, RunnerLimits};
 use engine::sizing::warm_up::WarmUp;
 use engine::tuning::{self, Autotune, Preparation};
 use engine::{Error, Result};
-use kernel_tests::{Emulator, device};
+use kernel_tests::{Call, Emulator, device};
 use kernels::cpu::Workers;
 use kernels::cuda::CudaDevice;
 
@@ -232,6 +232,34 @@ fn a_step_whose_kernels_there_is_no_memory_for_is_told_and_the_next_goes_on() {
     }
 }
 
+/// What a step lacks memory for besides is no code of a kernel.
+#[test]
+fn a_step_that_there_is_no_memory_to_launch_is_told_and_the_next_goes_on() {
+    const OUT_OF_MEMORY: i32 = 2;
+    let bench = Bench::new();
+    let limits = RunnerLimits { page_size: 16, pool_pages: 4, chunked_prefill_size: 40, context_length: Some(64) };
+    let mut runner = Runner::on_cuda(bench.loaded(), limits).unwrap_or_else(|error| panic!("{error}"));
+    let mut sequence = runner.start();
+    // The first of single tokens runs kernel by kernel, the second is captured.
+    for tokens in [&[1, 2, 3][..], &[4], &[5]] {
+        runner.extend(&mut sequence, tokens, Logits::Last).unwrap_or_else(|error| panic!("{error}"));
+    }
+    for (call, tokens, what) in [
+        (Call::LaunchGraph, &[6][..], "launching captured work"),
+        (Call::Launch, &[7, 8, 9], "launching a gather of rows"),
+    ] {
+        bench.emulator.fail(call, OUT_OF_MEMORY);
+        let (why, said) = refusal(runner.extend(&mut sequence, tokens, Logits::Last));
+        bench.emulator.fail(call, 0);
+        assert_eq!(why, NoRoom::Doing { what, free: bench.free() });
+        let words = format!("no memory for {what}, and has ");
+        assert!(said.contains(&words) && said.contains("--max-total-tokens"), "{said}");
+        assert!(said.contains("--disable-cuda-graph"), "{said}");
+        runner.extend(&mut sequence, tokens, Logits::Last).unwrap_or_else(|error| panic!("{error}"));
+    }
+    runner.release(sequence).expect("it held its pages");
+}
+
 /// What has been prepared is loaded: no step takes memory for it.
 #[test]
 fn a_step_whose_kernels_have_been_prepared_takes_no_memory() {
@@ -289,6 +317,7 @@ fn every_allocation_that_fails_is_told_in_words_and_takes_nothing() {
     assert!(weights > Some(1), "{weights:?}");
     let model = bench.loaded();
     let before = bench.free();
+    let mut loads = 0;
     let allocations = (0..1000).find(|&count| {
         bench.emulator.limit_allocations(Some(count));
         let state = model.state(bench.sizes());
@@ -297,10 +326,15 @@ fn every_allocation_that_fails_is_told_in_words_and_takes_nothing() {
             return true;
         }
         let (why, said) = refusal(state);
-        assert!(matches!(why, NoRoom::Refused { what: "a step, keys and values", .. }), "{count}: {said}");
-        assert!(said.contains("--max-total-tokens"), "{said}");
+        // Kernels that know the size of a page are loaded after the pools.
+        let NoRoom::Refused { what, .. } = why else { panic!("{count}: {said}") };
+        assert!(["a step, keys and values", "the code of kernels"].contains(&what), "{count}: {said}");
+        loads += usize::from(what == "the code of kernels");
+        assert!(said.contains("--max-total-tokens") && said.contains("--chunked-prefill-size"), "{said}");
         assert_eq!(bench.free(), before);
         false
     });
     assert!(allocations > Some(10), "{allocations:?}");
+    // One of attention in prompts, two in single tokens, and that of rotation.
+    assert_eq!(loads, 4);
 }

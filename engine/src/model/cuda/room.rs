@@ -64,6 +64,18 @@ pub enum NoRoom {
         /// Bytes that nobody has taken, now.
         free: u64,
     },
+    /// For something else that a step does.
+    #[error(
+        "the device gives no memory for {what}, and has {} free: a lower --max-total-tokens leaves more, and with \
+         --disable-cuda-graph none goes to captured steps",
+        byte_text::down(*free)
+    )]
+    Doing {
+        /// What was being done, as the driver's errors have it.
+        what: &'static str,
+        /// Bytes that nobody has taken, now.
+        free: u64,
+    },
     /// For something that there seemed to be room for.
     #[error(
         "the device gives no memory for {what}, though it has {} free: it is in pieces, or another program takes it; \
@@ -170,7 +182,12 @@ impl Room<'_> {
     pub(super) fn explain(&self, device: &CudaDevice, error: Error) -> Error {
         const WAY: &str = "--max-total-tokens and --chunked-prefill-size make them smaller";
         let refused = |free| NoRoom::Refused { what: "a step, keys and values", free, way: WAY };
-        explain(device, error, |free| self.check(free).err().unwrap_or(refused(free)))
+        explain(device, error, |cause, free| match cause {
+            CudaError::Load { .. } => {
+                code_refused(free, "a lower --max-total-tokens or --chunked-prefill-size leaves more")
+            }
+            _ => self.check(free).err().unwrap_or(refused(free)),
+        })
     }
 }
 
@@ -187,28 +204,37 @@ fn check_weights(needed: u64, free: u64) -> std::result::Result<(), NoRoom> {
 pub(super) fn explain_weights(device: &CudaDevice, error: CudaError, needed: u64) -> Error {
     const WAY: &str = "start the engine again, or use --device cpu";
     let refused = |free| NoRoom::Refused { what: "the weights", free, way: WAY };
-    explain(device, error.into(), |free| check_weights(needed, free).err().unwrap_or(refused(free)))
+    explain(device, error.into(), |_, free| check_weights(needed, free).err().unwrap_or(refused(free)))
 }
 
 /// The same for compiled kernels.
 pub(super) fn explain_kernels(device: &CudaDevice, error: CudaError) -> Error {
-    let (what, way) = ("the code of kernels", "use --device cpu or another GPU");
-    explain(device, error.into(), |free| NoRoom::Refused { what, free, way })
+    explain(device, error.into(), |_, free| code_refused(free, "use --device cpu or another GPU"))
 }
 
-/// What a failure of a step is: for all else that it needs, memory was taken before.
+fn code_refused(free: u64, way: &'static str) -> NoRoom {
+    NoRoom::Refused { what: "the code of kernels", free, way }
+}
+
+/// What a failure of a step is. Memory for its buffers was taken before; the driver takes some for the code of kernels, and
+/// may take some for other things.
 pub(super) fn explain_step(device: &CudaDevice, error: Error) -> Error {
-    explain(device, error, |free| NoRoom::Code { free })
+    explain(device, error, |cause, free| match cause {
+        CudaError::Driver { action: what, .. } => NoRoom::Doing { what, free },
+        _ => NoRoom::Code { free },
+    })
 }
 
-/// What an error is if the device had too little memory, by the bytes that are free.
-fn explain(device: &CudaDevice, error: Error, why: impl FnOnce(u64) -> NoRoom) -> Error {
-    match &error {
-        Error::Cuda(cause) if cause.is_out_of_memory() => {}
-        _ => return error,
+/// What an error is if the device had too little memory, by what it was and the bytes that are free.
+fn explain(device: &CudaDevice, error: Error, why: impl FnOnce(&CudaError, u64) -> NoRoom) -> Error {
+    let Error::Cuda(cause) = &error else { return error };
+    if !cause.is_out_of_memory() {
+        return error;
     }
     match device.free_memory() {
-        Ok(free) => why(free).into(),
+        Ok(free) => why(cause, free).into(),
+        // The device is lost, which is more than a lack of memory.
+        Err(lost) if lost.is_lasting() => lost.into(),
         Err(_) => error,
     }
 }

@@ -45,8 +45,6 @@ impl Verdict {
 
 /// Orders of warps that what nothing has noticed is tried in as well.
 const SCHEDULES: [u64; 2] = [1, 2];
-/// What is being done when the emulator reads a program and refuses it.
-const LOADING: &str = "loading a compiled kernel";
 /// Instructions of warps that no problem needs.
 const BUDGET: u64 = 30_000_000;
 
@@ -205,7 +203,7 @@ impl<'a> Trial<'a> {
             }
             Ok(true) => Outcome::Right,
             Ok(false) => Outcome::Found(Verdict::Wrong),
-            Err(CudaError::Compile { .. } | CudaError::Driver { action: LOADING, .. }) => Outcome::NoProgram,
+            Err(CudaError::Compile { .. } | CudaError::Load { .. }) => Outcome::NoProgram,
             // The launch was refused.
             Err(_) if is_same => Outcome::SameCode,
             Err(error) => {
