@@ -48,7 +48,7 @@ impl CudaDevice {
             return Ok(());
         }
         let (stride, vocabulary) = (stride as i64, vocabulary as i32);
-        let mut launch = self.launch_builder(kernel.function(usize::from(logits.is_f32())));
+        let mut launch = self.launch_builder(kernel.function(usize::from(logits.is_f32())))?;
         logits.push(&mut launch);
         launch.arg(&stride).arg(&vocabulary).arg(&mut tokens);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.

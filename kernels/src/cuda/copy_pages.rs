@@ -56,7 +56,7 @@ impl CudaDevice {
         let (pages, page_stride) = (pages as u32, page_stride as i64);
         let pieces = page_length / 8;
         let page_pieces = pieces as i64;
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&mut keys).arg(&mut values).arg(&pages).arg(&page_stride).arg(&page_pieces).arg(&pairs);
         let grid = Grid::new([copies, pieces.div_ceil(THREADS).min(BLOCKS_PER_PAGE), 2], THREADS);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.

@@ -3,12 +3,12 @@
 //! There are two kernels, and the shape decides which is used: tensor cores where four or more query heads share a key
 //! head, or where the other kernel is not made for the heads.
 
-use cudarc::driver::{CudaFunction, CudaSlice, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, PushKernelArg};
 
 use super::attention_batch::{AttentionHeads, PagedBatch};
 use super::attention_rules::AttentionRules;
 use super::decode_batch::DecodeBatch;
-use super::device::CudaDevice;
+use super::device::{CudaDevice, LoadedFunction};
 use super::error::CudaError;
 use super::kernel::{Grid, push_optional, start};
 use super::kv_pool::{KvLayout, KvShape};
@@ -163,7 +163,7 @@ pub struct DecodeAttentionArgs<'a> {
 pub struct DecodeAttention {
     shape: DecodeAttentionShape,
     rules: AttentionRules,
-    attention: CudaFunction,
+    attention: LoadedFunction,
     merge: MergeSplits,
     /// The compiler's messages.
     pub log: String,
@@ -270,7 +270,7 @@ impl CudaDevice {
         let (table_width, split_count) = (args.table_width as i32, splits.count as i32);
         let Blocks { of_heads, threads, shared_bytes } = shape.blocks();
         let grid = Grid { blocks: [requests, of_heads, splits.count], threads, shared_bytes };
-        let mut launch = self.launch_builder(&kernel.attention);
+        let mut launch = self.launch_builder(&kernel.attention)?;
         launch
             .arg(&args.query)
             .arg(&args.keys)

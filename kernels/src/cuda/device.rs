@@ -277,15 +277,26 @@ impl CudaDevice {
         if !loaded.contains(program) {
             loaded.push(program.clone());
         }
-        Ok(LoadedModule { module, log })
+        Ok(LoadedModule { module, context: self.context.clone(), log })
     }
 
     pub(super) fn context_and_stream(&self) -> (&CudaContext, &Arc<CudaStream>) {
         (&self.context, &self.stream)
     }
 
-    pub(super) fn launch_builder<'a>(&'a self, function: &'a CudaFunction) -> LaunchArgs<'a> {
-        self.stream.launch_builder(function)
+    /// The launch of a function, which has to have been loaded on this device.
+    pub(super) fn launch_builder<'a>(&'a self, function: &'a LoadedFunction) -> Result<LaunchArgs<'a>, CudaError> {
+        self.require_own(function)?;
+        Ok(self.stream.launch_builder(&function.function))
+    }
+
+    /// Refuses a function that was loaded on another device.
+    pub(super) fn require_own(&self, function: &LoadedFunction) -> Result<(), CudaError> {
+        // All openings of a device share a context.
+        if function.context == self.context {
+            return Ok(());
+        }
+        Err(CudaError::OtherDevice { of: function.context.ordinal(), with: self.context.ordinal() })
     }
 
     /// Bytes by which a buffer's start misses the 16-byte boundary that vector loads need.
@@ -317,19 +328,29 @@ fn capability(ordinal: usize) -> Result<(u32, u32), CudaError> {
 /// A compiled program on the device.
 pub(super) struct LoadedModule {
     module: Arc<CudaModule>,
+    context: Arc<CudaContext>,
     /// The compiler's messages.
     pub(super) log: String,
 }
 
+/// A function of a compiled program on the device.
+#[derive(Debug)]
+pub(super) struct LoadedFunction {
+    function: CudaFunction,
+    context: Arc<CudaContext>,
+}
+
 impl LoadedModule {
-    pub(super) fn function(&self, name: &str) -> Result<CudaFunction, CudaError> {
-        self.module.load_function(name).during("finding a kernel in its module")
+    pub(super) fn function(&self, name: &str) -> Result<LoadedFunction, CudaError> {
+        let function = self.module.load_function(name).during("finding a kernel in its module")?;
+        Ok(LoadedFunction { function, context: self.context.clone() })
     }
 
     /// A kernel that is launched with `bytes` of dynamic shared memory, which may be more than kernels get unasked.
-    pub(super) fn function_with_shared(&self, name: &str, bytes: u32) -> Result<CudaFunction, CudaError> {
+    pub(super) fn function_with_shared(&self, name: &str, bytes: u32) -> Result<LoadedFunction, CudaError> {
         let function = self.function(name)?;
         function
+            .function
             .set_attribute(
                 CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                 bytes.cast_signed(),

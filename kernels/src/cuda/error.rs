@@ -137,6 +137,15 @@ pub enum CudaError {
         why: String,
     },
 
+    /// A kernel that was loaded on another device.
+    #[error("a kernel that was loaded on device {of} is used with device {with}: each needs its own")]
+    OtherDevice {
+        /// The number of the device that it was loaded on.
+        of: usize,
+        /// The number of the other.
+        with: usize,
+    },
+
     /// The driver gives no memory of the host that the device can copy from while the program goes on.
     #[error("pinning {} MiB of host memory: {source}", bytes.div_ceil(1 << 20))]
     Pinned {

@@ -190,7 +190,7 @@ impl CudaDevice {
         let strides = inputs.strides();
         let output_stride = output.stride as i64;
         let mut values = states.values;
-        let mut launch = self.launch_builder(kernel.function(DECODE));
+        let mut launch = self.launch_builder(kernel.function(DECODE))?;
         launch.arg(&inputs.query.values).arg(&strides[0]).arg(&inputs.key.values).arg(&strides[1]);
         launch.arg(&inputs.value.values).arg(&strides[2]).arg(&inputs.a.values).arg(&strides[3]);
         launch.arg(&inputs.b.values).arg(&strides[4]).arg(&inputs.a_log).arg(&inputs.dt_bias);
@@ -235,7 +235,7 @@ impl CudaDevice {
         let output_stride = output.stride as i64;
         let (request_count, token_count) = (requests as i32, tokens as i32);
         if requests > 0 && chunks > 0 {
-            let mut launch = self.launch_builder(kernel.function(PREPARE));
+            let mut launch = self.launch_builder(kernel.function(PREPARE))?;
             launch.arg(&inputs.query.values).arg(&strides[0]).arg(&inputs.key.values).arg(&strides[1]);
             launch.arg(&inputs.value.values).arg(&strides[2]).arg(&inputs.a.values).arg(&strides[3]);
             launch.arg(&inputs.b.values).arg(&strides[4]).arg(&inputs.a_log).arg(&inputs.dt_bias);
@@ -247,7 +247,7 @@ impl CudaDevice {
             unsafe { start(&mut launch, grid, "launching the preparation of the gated delta rule") }?;
         }
         let mut values = states.values;
-        let mut launch = self.launch_builder(kernel.function(SCAN));
+        let mut launch = self.launch_builder(kernel.function(SCAN))?;
         launch.arg(&inputs.query.values).arg(&strides[0]).arg(&inputs.key.values).arg(&strides[1]);
         launch.arg(&workspace.chunks).arg(&mut values).arg(&slots).arg(&states.slots).arg(&runs.continues);
         launch.arg(&runs.starts).arg(&request_count).arg(&token_count);

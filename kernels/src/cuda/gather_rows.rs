@@ -77,7 +77,7 @@ impl CudaDevice {
         }
         let strides = [table.stride as i64, output.stride as i64];
         let table_rows = table_rows as u32;
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&table.values).arg(&strides[0]).arg(&table_rows);
         match &numbers {
             RowNumbers::U32(numbers) => launch.arg(numbers),

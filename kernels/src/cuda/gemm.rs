@@ -156,7 +156,7 @@ impl CudaDevice {
             return Ok(());
         }
         let sizes = [rows as i32, columns as i32, depth as i32];
-        let mut launch = self.launch_builder(kernel.function(usize::from(output.is_f32())));
+        let mut launch = self.launch_builder(kernel.function(usize::from(output.is_f32())))?;
         launch.arg(&input).arg(&weights);
         push_optional(&mut launch, bias.as_ref());
         output.push(&mut launch);

@@ -85,7 +85,7 @@ impl CudaDevice {
         })?;
         require_size("length of used_rows", used_rows.len(), 1)?;
         let row_count = rows as i32;
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&expert_of_row).arg(&row_count).arg(&mut sorted_rows).arg(&mut block_expert).arg(&mut used_rows);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe {

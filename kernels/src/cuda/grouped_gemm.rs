@@ -1,8 +1,8 @@
 //! Grouped matrix products: every row against the weights of its expert.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
-use super::device::CudaDevice;
+use super::device::{CudaDevice, LoadedFunction};
 use super::error::{CudaError, require, require_size, require_supported};
 use super::gemm_tile::GemmTile;
 use super::kernel::{Kernel, KernelCode, KernelShape, start};
@@ -187,7 +187,7 @@ impl CudaDevice {
     /// With `products` columns of weights for each column of the output.
     fn launch_grouped(
         &self,
-        function: &CudaFunction,
+        function: &LoadedFunction,
         shape: GroupedGemmShape,
         products: usize,
         args: GroupedGemmArgs<'_>,
@@ -200,7 +200,7 @@ impl CudaDevice {
         }
         let rows = args.rows as i32;
         let mut output = args.output;
-        let mut launch = self.launch_builder(function);
+        let mut launch = self.launch_builder(function)?;
         launch
             .arg(&args.input)
             .arg(&args.weights)

@@ -4,9 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use cudarc::driver::{CudaFunction, CudaView, LaunchArgs, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, LaunchArgs, LaunchConfig, PushKernelArg};
 
-use super::device::CudaDevice;
+use super::device::{CudaDevice, LoadedFunction};
 use super::error::{CudaError, During};
 use super::nvrtc::{KernelSource, Program};
 use super::rows::vector;
@@ -34,7 +34,7 @@ pub trait KernelShape: KernelCode + Copy + fmt::Debug {
 #[derive(Debug)]
 pub struct Kernel<S> {
     shape: S,
-    functions: Vec<CudaFunction>,
+    functions: Vec<LoadedFunction>,
     /// The compiler's messages.
     pub log: String,
 }
@@ -67,7 +67,7 @@ impl<S: KernelShape> Kernel<S> {
     }
 
     /// The function of this place in [`KernelCode::FUNCTIONS`].
-    pub(super) fn function(&self, place: usize) -> &CudaFunction {
+    pub(super) fn function(&self, place: usize) -> &LoadedFunction {
         &self.functions[place]
     }
 }
@@ -97,21 +97,25 @@ impl<S: KernelShape> LazyKernel<S> {
         Kernel::program(self.shape, self.source.clone())
     }
 
-    /// The kernel, which is compiled and loaded now if it has not been.
+    /// The kernel, which is compiled and loaded now if it has not been. One that was loaded on another device is refused.
     pub fn get(&self, device: &CudaDevice) -> Result<&Kernel<S>, CudaError> {
-        if let Some(kernel) = self.kernel.get() {
-            return Ok(kernel);
-        }
-        let kernel = Kernel::compile_source(device, self.shape, self.source.clone())?;
-        // Of two threads that have compiled it, one keeps the other's.
-        Ok(self.kernel.get_or_init(|| kernel))
+        let kernel = match self.kernel.get() {
+            Some(kernel) => kernel,
+            None => {
+                let kernel = Kernel::compile_source(device, self.shape, self.source.clone())?;
+                // Of two threads that have compiled it, one keeps the other's.
+                self.kernel.get_or_init(|| kernel)
+            }
+        };
+        kernel.functions.iter().try_for_each(|function| device.require_own(function))?;
+        Ok(kernel)
     }
 }
 
 /// A kernel that is the same for all sizes, compiled and loaded on a device.
 #[derive(Debug)]
 pub struct SizelessKernel<C> {
-    functions: Vec<CudaFunction>,
+    functions: Vec<LoadedFunction>,
     code: PhantomData<C>,
     /// The compiler's messages.
     pub log: String,
@@ -139,7 +143,7 @@ impl<C: KernelCode> SizelessKernel<C> {
     }
 
     /// The function of this place in [`KernelCode::FUNCTIONS`].
-    pub(super) fn function(&self, place: usize) -> &CudaFunction {
+    pub(super) fn function(&self, place: usize) -> &LoadedFunction {
         &self.functions[place]
     }
 }
@@ -150,7 +154,7 @@ fn load(
     program: &Program,
     names: &[&str],
     shared_bytes: usize,
-) -> Result<(Vec<CudaFunction>, String), CudaError> {
+) -> Result<(Vec<LoadedFunction>, String), CudaError> {
     let module = device.load(program)?;
     let function = |name: &&str| match shared_bytes {
         0 => module.function(name),

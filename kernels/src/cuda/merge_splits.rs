@@ -94,7 +94,7 @@ impl CudaDevice {
         sinks: Option<&CudaView<'_, f32>>,
     ) -> Result<(), CudaError> {
         let split_count = splits as i32;
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&workspace.output).arg(&workspace.lse).arg(output).arg(lse);
         push_optional(&mut launch, sinks);
         launch.arg(&split_count);

@@ -103,7 +103,7 @@ impl CudaDevice {
         let strides = [first.output.stride, second.output.stride, output.stride].map(|stride| stride as i64);
         let row_count = rows as i32;
         let grid = Grid::new([(states * (head_dim / 8)).div_ceil(THREADS), 1, 1], THREADS);
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&first.output.values).arg(&strides[0]).arg(&first.lse);
         launch.arg(&second.output.values).arg(&strides[1]).arg(&second.lse);
         launch.arg(&mut output.values).arg(&strides[2]).arg(&mut lse);

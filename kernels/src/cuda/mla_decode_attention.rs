@@ -188,7 +188,7 @@ impl CudaDevice {
         let (table_width, split_count) = (args.table_width as i32, splits.count as i32);
         let blocks = [requests, shape.query_heads.div_ceil(ROWS), splits.count];
         let grid = Grid { blocks, threads: THREADS, shared_bytes: shape.shared_bytes() };
-        let mut launch = self.launch_builder(kernel.attention.function(0));
+        let mut launch = self.launch_builder(kernel.attention.function(0))?;
         launch
             .arg(&args.query)
             .arg(&args.keys)

@@ -1,10 +1,10 @@
 //! Paged prefill attention: any number of query tokens per request against its pages of the KV pool.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
 use super::attention_batch::{AttentionHeads, PagedBatch};
 use super::attention_rules::AttentionRules;
-use super::device::CudaDevice;
+use super::device::{CudaDevice, LoadedFunction};
 use super::error::{CudaError, require, require_size};
 use super::kernel::{Grid, push_optional, start};
 use super::kv_pool::{KvLayout, KvShape, require_aligned};
@@ -97,7 +97,7 @@ pub struct PrefillAttention {
     shape: PrefillAttentionShape,
     rules: AttentionRules,
     tree: bool,
-    attention: CudaFunction,
+    attention: LoadedFunction,
     /// The compiler's messages.
     pub log: String,
 }
@@ -242,7 +242,7 @@ impl CudaDevice {
         let blocks = [args.tokens * group / ROWS + requests + 1, shape.kv_heads, 1];
         let grid = Grid { blocks, threads: THREADS, shared_bytes: shape.shared_bytes() };
         let (nowhere, softcap) = (0_u64, kernel.rules.softcap_argument());
-        let mut launch = self.launch_builder(&kernel.attention);
+        let mut launch = self.launch_builder(&kernel.attention)?;
         launch
             .arg(&args.query)
             .arg(&args.keys)

@@ -290,7 +290,7 @@ impl CudaDevice {
             return Ok(());
         }
         let sizes = [stride, rows, columns, depth].map(|size| size as i32);
-        let mut launch = self.launch_builder(kernel.function(usize::from(output.is_f32())));
+        let mut launch = self.launch_builder(kernel.function(usize::from(output.is_f32())))?;
         launch.arg(&input).arg(&weights.codes).arg(&weights.scales).arg(&sizes[0]);
         push_optional(&mut launch, bias.as_ref());
         output.push(&mut launch);

@@ -77,7 +77,7 @@ impl CudaDevice {
         let strides = [input.stride, residual.as_ref().map_or(0, |rows| rows.stride), output.stride];
         let strides = strides.map(|stride| stride as i64);
         let nowhere = 0_u64;
-        let mut launch = self.launch_builder(function);
+        let mut launch = self.launch_builder(function)?;
         launch.arg(&input.values).arg(&strides[0]);
         match &mut residual {
             Some(residual) => launch.arg(&mut residual.values),

@@ -175,7 +175,7 @@ impl CudaDevice {
         let table_positions = (turns.len() / shape.head_dim) as i32;
         let pool_tokens = (layout.pages * shape.page_size) as i32;
         let strides = layout.strides();
-        let mut launch = self.launch_builder(kernel.function(usize::from(is_f32)));
+        let mut launch = self.launch_builder(kernel.function(usize::from(is_f32)))?;
         launch.arg(&qkv.values).arg(&qkv_stride);
         match &norm {
             Some(norm) => {

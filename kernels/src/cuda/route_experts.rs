@@ -1,8 +1,8 @@
 //! Which experts each token goes to.
 
-use cudarc::driver::{CudaFunction, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 
-use super::device::CudaDevice;
+use super::device::{CudaDevice, LoadedFunction};
 use super::error::{CudaError, require_size, require_supported};
 use super::floats::Floats;
 use super::kernel::{Grid, Kernel, KernelCode, KernelShape, push_optional, start};
@@ -150,7 +150,7 @@ impl CudaDevice {
 
     fn launch_routing(
         &self,
-        function: &CudaFunction,
+        function: &LoadedFunction,
         shape: RouteExpertsShape,
         args: RouteExpertsArgs<'_>,
         scoring: Option<&ExpertScoring<'_>>,
@@ -165,7 +165,7 @@ impl CudaDevice {
             return Ok(());
         }
         let (stride, token_count) = (stride as i64, tokens as i32);
-        let mut launch = self.launch_builder(function);
+        let mut launch = self.launch_builder(function)?;
         logits.push(&mut launch);
         launch.arg(&stride).arg(&positions).arg(&token_count);
         if let Some(scoring) = scoring {

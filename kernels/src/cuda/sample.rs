@@ -69,7 +69,7 @@ impl CudaDevice {
             return Ok(());
         }
         let (stride, vocabulary) = (stride as i64, vocabulary as i32);
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch
             .arg(&logits)
             .arg(&stride)

@@ -97,7 +97,7 @@ impl CudaDevice {
             return Ok(());
         }
         let (stride, vocabulary, entries) = (logits.stride as i64, logits.vocabulary as i32, entries as i32);
-        let mut launch = self.launch_builder(kernels.function(0));
+        let mut launch = self.launch_builder(kernels.function(0))?;
         launch
             .arg(&mut logits.values)
             .arg(&stride)
@@ -136,7 +136,7 @@ impl CudaDevice {
         }
         let (stride, vocabulary) = (logits.stride as i64, logits.vocabulary as i32);
         let (mask_count, words) = ((length / words) as i32, words as i32);
-        let mut launch = self.launch_builder(kernels.function(1));
+        let mut launch = self.launch_builder(kernels.function(1))?;
         launch
             .arg(&mut logits.values)
             .arg(&stride)

@@ -60,7 +60,7 @@ impl CudaDevice {
             return Ok(());
         }
         let strides = [gate_up.stride as i64, output.stride as i64];
-        let mut launch = self.launch_builder(kernel.function(0));
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&gate_up.values).arg(&strides[0]).arg(&mut output.values).arg(&strides[1]);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe { start(&mut launch, Grid::of_pieces(rows, width), "launching a gated activation") }

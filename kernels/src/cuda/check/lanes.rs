@@ -1,8 +1,8 @@
 //! Kernels that give every lane some words and take some back, to see what single instructions do.
 
-use cudarc::driver::{CudaFunction, LaunchConfig, PushKernelArg};
+use cudarc::driver::{LaunchConfig, PushKernelArg};
 
-use crate::cuda::device::CudaDevice;
+use crate::cuda::device::{CudaDevice, LoadedFunction};
 use crate::cuda::error::{CudaError, require};
 use crate::cuda::nvrtc::{KernelSource, Program};
 
@@ -13,7 +13,7 @@ const LANES: usize = 32;
 /// `in[i * inputs]` on and writes those from `out[i * outputs]` on.
 #[derive(Debug)]
 pub struct LaneKernel {
-    function: CudaFunction,
+    function: LoadedFunction,
     inputs: usize,
     outputs: usize,
 }
@@ -42,7 +42,7 @@ impl CudaDevice {
         }
         let input = self.upload(words)?;
         let mut output = self.zeros::<u32>(warps * LANES * kernel.outputs)?;
-        let mut launch = self.launch_builder(&kernel.function);
+        let mut launch = self.launch_builder(&kernel.function)?;
         launch.arg(&input).arg(&mut output);
         // SAFETY: both buffers have the words of as many lanes as are launched.
         unsafe {
