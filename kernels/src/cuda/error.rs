@@ -6,6 +6,8 @@ use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
 use cudarc::nvrtc::result::NvrtcError;
 
+use super::library::NEEDED;
+
 /// An error of the CUDA side of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum CudaError {
@@ -13,18 +15,35 @@ pub enum CudaError {
     #[error("no CUDA driver: libcuda.so is not on the library path (it is installed with NVIDIA's driver)")]
     NoDriver,
 
-    /// A library that was named as the driver is another.
-    #[error("{} is no CUDA driver: it has no cuDriverGetVersion", path.display())]
+    /// A library that was named or found as the driver is another.
+    #[error("{} is no CUDA driver: {why}", path.display())]
     OtherLibrary {
-        /// Its file.
+        /// Its file, or the name that the library path has it by.
+        path: PathBuf,
+        /// How that is seen, and what would help.
+        why: &'static str,
+    },
+
+    /// The driver is there, and another library is in its place.
+    #[error(
+        "{} cannot be used as the CUDA driver, since libcuda.so is another library: one that this process has opened \
+         before, or one that the library path has first, whose folder has to be taken off it",
+        path.display()
+    )]
+    OtherDriver {
+        /// The driver's file, or the name that the library path has it by.
         path: PathBuf,
     },
 
-    /// No run-time compiler was found.
-    #[error("no CUDA compiler: NVRTC (libnvrtc.so) is not {}", place(looked_in.as_ref()))]
+    /// The run-time compiler was not found, or a part of it.
+    #[error("no CUDA compiler: {missing}, of NVRTC {}, is not {}{instead}", NEEDED.0, place(looked_in.as_ref()))]
     NoCompiler {
+        /// The library.
+        missing: String,
         /// The folder that was searched; the library path where none was given.
         looked_in: Option<PathBuf>,
+        /// What there is instead, or why nothing can be seen, as the end of a sentence.
+        instead: String,
     },
 
     /// A driver that cannot load what compilers make for this program.
@@ -162,6 +181,17 @@ pub enum CudaError {
         action: &'static str,
         /// The compiler's answer.
         source: NvrtcError,
+    },
+
+    /// The compiler failed, and not because of the source.
+    #[error("compiling {kernel}: {source}\n{log}")]
+    CompilerFailed {
+        /// The source file's name.
+        kernel: String,
+        /// The compiler's answer.
+        source: NvrtcError,
+        /// The compiler's messages.
+        log: String,
     },
 
     /// A kernel does not compile.

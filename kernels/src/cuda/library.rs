@@ -1,36 +1,75 @@
 //! Finding the driver, so that cudarc finds it too, and opening libraries.
 //!
-//! cudarc opens the driver by bare name and panics where that fails. A library opened before, by its path, answers
-//! to its own name from then on. So what the caller names by path is opened here first, and whether the bare name
-//! resolves is asked before cudarc is called for anything else.
+//! cudarc opens the driver by bare name, `libcuda.so` first, and panics where that fails. That name is the driver's only where the
+//! package for building programs is installed, and where the library path has a folder of stubs, it is a stub's. So the driver is
+//! opened here first, by the name that every installation has or by the path that the caller gives, and before cudarc is called
+//! for anything, its names are made to lead to that very library.
 
 use std::error::Error;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_NOW, Symbol};
 
+use super::driver_name;
 use super::error::{CudaError, During};
+
+/// What the library path has the driver by, the best first.
+const DRIVER: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+
+/// What cudarc opens, of its names those that a driver can have.
+const OPENED_BY_CUDARC: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+
+/// A function that every driver has.
+const IN_EVERY_DRIVER: &[u8] = b"cuDriverGetVersion\0";
 
 /// Makes the driver available, from `path` where one is given.
 ///
 /// The first driver that a process opens serves it to the end: two different drivers cannot be used in one process.
 pub(super) fn load_driver(path: Option<&Path>) -> Result<(), CudaError> {
-    if let Some(path) = path {
-        let library = open(path)?;
-        // SAFETY: the function is looked for and not called.
-        if unsafe { library.get::<unsafe extern "C" fn()>(c"cuDriverGetVersion") }.is_err() {
-            return Err(CudaError::OtherLibrary { path: path.to_owned() });
+    let (driver, place) = match path {
+        Some(path) => (open(path)?, std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
+        None => {
+            let found = DRIVER.into_iter().find_map(|name| Some((open_by_name(name).transpose()?, name)));
+            let (driver, name) = found.ok_or(CudaError::NoDriver)?;
+            (driver?, PathBuf::from(name))
         }
-        // Never closed: cudarc keeps function addresses of it to the end of the process.
-        std::mem::forget(library);
+    };
+    let Some(function) = address(&driver) else {
+        return Err(CudaError::OtherLibrary { path: place, why: "it has no cuDriverGetVersion" });
+    };
+    // Never closed: cudarc keeps function addresses of it to the end of the process.
+    std::mem::forget(driver);
+    let leads_there = || opened_by_cudarc().is_some_and(|library| address(&library) == Some(function));
+    if !leads_there() {
+        driver_name::give(&place);
+        if !leads_there() {
+            return Err(CudaError::OtherDriver { path: place });
+        }
     }
-    // SAFETY: opens and closes the library if there is one; CUDA's driver may be initialised by any thread.
-    if !unsafe { cudarc::driver::sys::is_culib_present() } {
-        return Err(CudaError::NoDriver);
-    }
-    let version = driver_version()?;
+    let version = driver_version().map_err(|error| match error {
+        CudaError::Driver { source: DriverError(CUresult::CUDA_ERROR_STUB_LIBRARY), .. } => {
+            CudaError::OtherLibrary { path: place, why: STUB }
+        }
+        other => other,
+    })?;
     if version < NEEDED { Err(CudaError::OldDriver { version, needed: NEEDED }) } else { Ok(()) }
+}
+
+const STUB: &str = "it is the stub of it that the CUDA toolkit has for linking programs: take the folder of stubs off the \
+                    library path, and install NVIDIA's driver if there is none";
+
+/// What cudarc finds as the driver, if anything. Stays loaded only if something else keeps it.
+fn opened_by_cudarc() -> Option<Library> {
+    // SAFETY: the names are those of CUDA's driver, whose initialisers any thread may run.
+    OPENED_BY_CUDARC.into_iter().find_map(|name| unsafe { Library::open(Some(name), RTLD_LAZY) }.ok())
+}
+
+/// Where a library has a function that every driver has.
+fn address(library: &Library) -> Option<*mut std::ffi::c_void> {
+    // SAFETY: the function is looked for and not called.
+    unsafe { library.get::<unsafe extern "C" fn()>(IN_EVERY_DRIVER) }.ok().map(Symbol::as_raw_ptr)
 }
 
 /// The version of CUDA that the driver is made for. The driver has to be there.
@@ -46,10 +85,31 @@ pub(super) fn driver_version() -> Result<(u32, u32), CudaError> {
 /// The version of CUDA that the driver has to be made for: that of the compiler. Its machine code runs with later ones.
 pub(super) const NEEDED: (u32, u32) = (13, 0);
 
-/// The file of `folder` whose name begins with `prefix`; the one that sorts last where there are several versions.
-pub(super) fn find(folder: &Path, prefix: &str) -> Option<PathBuf> {
-    let begins = |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(prefix));
-    std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).filter(begins).max()
+/// The file of `folder` that a library of some version is: `stem.version`, or else, of those that have more numbers after
+/// that, the last, or else `stem`, which may be of any version.
+///
+/// Where there is none, what the folder has instead, as the end of a sentence.
+pub(super) fn find(folder: &Path, stem: &str, version: &str) -> Result<PathBuf, String> {
+    let unreadable = |error: std::io::Error| format!(", which cannot be read: {error}");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        names.extend(name.into_string().ok().filter(|name| name.starts_with(stem)));
+    }
+    names.sort_unstable();
+    let exact = format!("{stem}.{version}");
+    // By number: 9 before 10.
+    let numbers = |name: &&String| -> Option<Vec<u32>> {
+        let rest = name.strip_prefix(&*exact)?.strip_prefix('.')?;
+        rest.split('.').map(|number| number.parse().ok()).collect()
+    };
+    let of_version = names.iter().filter_map(|name| Some((numbers(&name)?, name))).max().map(|(_, name)| name);
+    let named = |wanted: &str| names.iter().find(|name| *name == wanted);
+    match named(&exact).or(of_version).or_else(|| named(stem)) {
+        Some(name) => Ok(folder.join(name)),
+        None if names.is_empty() => Err(String::new()),
+        None => Err(format!(", which has {}", names.join(", "))),
+    }
 }
 
 /// Opens the library of a file.
@@ -59,14 +119,24 @@ pub(super) fn open(path: &Path) -> Result<Library, CudaError> {
     let path = std::path::absolute(path).map_err(|error| failed(error.to_string()))?;
     // SAFETY: the caller names a CUDA library; its initialisers are those that any CUDA program runs.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
-    // The words of the system's loader are below those of the error.
-    library.map_err(|error| failed(error.source().unwrap_or(&error).to_string()))
+    library.map_err(|error| failed(words(&error)))
 }
 
-/// Opens a CUDA library that the library path has.
-pub(super) fn open_by_name(name: &str) -> Option<Library> {
+/// Opens a CUDA library that the library path has, if it has one of this name.
+pub(super) fn open_by_name(name: &str) -> Result<Option<Library>, CudaError> {
     // SAFETY: as above.
-    unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) }.ok()
+    let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
+    library.map(Some).or_else(|error| {
+        let message = words(&error);
+        // What the system's loader says names the file that it has not found, which may be one that the library needs.
+        let is_missing = message.starts_with(&format!("{name}: cannot open shared object file: No such file"));
+        if is_missing { Ok(None) } else { Err(CudaError::Library { path: PathBuf::from(name), message }) }
+    })
+}
+
+/// The words of the system's loader, which are below those of the error.
+pub(super) fn words(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -95,5 +165,26 @@ mod tests {
         let path = maps.split_whitespace().find(|word| word.contains("/libc.so")).expect("the process has a C library");
         let said = load_driver(Some(Path::new(path))).unwrap_err().to_string();
         assert_eq!(said, format!("{path} is no CUDA driver: it has no cuDriverGetVersion"));
+    }
+
+    #[test]
+    fn of_several_files_that_of_the_version_is_found() {
+        let cases: [(&[&str], Result<&str, &str>); 7] = [
+            (&["libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so.13.0.88"], Ok("libnvrtc.so.13")),
+            (&["libnvrtc.so.13", "libnvrtc.so.14", "libnvrtc.so.130"], Ok("libnvrtc.so.13")),
+            (&["libnvrtc.so.13.9.1", "libnvrtc.so.13.10.0", "libnvrtc.so.13.old"], Ok("libnvrtc.so.13.10.0")),
+            (&["libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.14"], Ok("libnvrtc.so")),
+            (&["libnvrtc.so.12", "libnvrtc.so.14.1"], Err(", which has libnvrtc.so.12, libnvrtc.so.14.1")),
+            (&["libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"], Err("")),
+            (&[], Err("")),
+        ];
+        for (files, expected) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            for file in files {
+                std::fs::write(folder.path().join(file), "").unwrap();
+            }
+            let expected = expected.map(|name| folder.path().join(name)).map_err(str::to_owned);
+            assert_eq!(find(folder.path(), "libnvrtc.so", "13"), expected, "{files:?}");
+        }
     }
 }

@@ -15,6 +15,7 @@ mod copy_pages;
 mod decode_attention;
 mod decode_batch;
 mod device;
+mod driver_name;
 mod error;
 mod floats;
 mod gated_delta;

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::path::Path;
 
+use cudarc::nvrtc::result::NvrtcError;
 use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
 use super::error::{CudaError, During};
@@ -138,10 +139,14 @@ impl Compiler {
         // SAFETY: the handle is a live program, and there are as many options as are announced.
         let outcome =
             unsafe { (self.nvrtc.compile)(handle.program, options.len() as i32, option_pointers.as_ptr()) }.result();
-        let log = handle.log()?;
-        if outcome.is_err() {
-            return Err(CudaError::Compile { kernel: source.name.to_owned(), log });
+        if let Err(failure) = outcome {
+            let (kernel, log) = (source.name.to_owned(), handle.log().unwrap_or_default());
+            return Err(match failure {
+                NvrtcError(nvrtcResult::NVRTC_ERROR_COMPILATION) => CudaError::Compile { kernel, log },
+                source => CudaError::CompilerFailed { kernel, source, log },
+            });
         }
+        let log = handle.log()?;
         let code = match target {
             Target::Cubin(_) => handle.cubin()?,
             Target::Ptx => handle.ptx()?.into_bytes(),

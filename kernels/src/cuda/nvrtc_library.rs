@@ -12,8 +12,8 @@ use libloading::os::unix::Library;
 use super::error::{CudaError, During};
 use super::library::{self, NEEDED};
 
-/// What the library path is asked for, the first that is there: installations of several versions lie side by side.
-const NAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so"];
+const COMPILER: &str = "libnvrtc.so";
+const BUILTINS: &str = "libnvrtc-builtins.so";
 
 macro_rules! functions {
     ($($field:ident = $name:literal ($($argument:ty),*);)*) => {
@@ -50,29 +50,50 @@ functions! {
 impl Nvrtc {
     /// Opens the library of `folder`, or that of the library path where none is given.
     pub(super) fn open(folder: Option<&Path>) -> Result<Self, CudaError> {
-        let looked_in = || folder.map(Path::to_owned);
-        let (library, path) = find(folder)?.ok_or_else(|| CudaError::NoCompiler { looked_in: looked_in() })?;
+        let (library, path) = find(folder)?;
         let incomplete =
-            |error: libloading::Error| CudaError::Library { path: path.clone(), message: error.to_string() };
+            |error: libloading::Error| CudaError::Library { path: path.clone(), message: library::words(&error) };
         let version = version(&library, incomplete)?;
         if version.0 != NEEDED.0 {
-            return Err(CudaError::OtherCompiler { version, needed: NEEDED.0, looked_in: looked_in() });
+            return Err(CudaError::OtherCompiler { version, needed: NEEDED.0, looked_in: folder.map(Path::to_owned) });
         }
         let functions = Self::of(&library).map_err(incomplete)?;
+        if let Some(folder) = folder {
+            open_builtins(folder, version)?;
+        }
         std::mem::forget(library);
         Ok(functions)
     }
 }
 
-fn find(folder: Option<&Path>) -> Result<Option<(Library, PathBuf)>, CudaError> {
-    let Some(folder) = folder else {
-        return Ok(NAMES.into_iter().find_map(|name| Some((library::open_by_name(name)?, PathBuf::from(name)))));
+/// Installations of several versions lie side by side: the name of the version that is needed comes before that of any.
+fn find(folder: Option<&Path>) -> Result<(Library, PathBuf), CudaError> {
+    let needed = format!("{COMPILER}.{}", NEEDED.0);
+    let missing =
+        |instead| CudaError::NoCompiler { missing: needed.clone(), looked_in: folder.map(Path::to_owned), instead };
+    if let Some(folder) = folder {
+        let path = library::find(folder, COMPILER, &NEEDED.0.to_string()).map_err(missing)?;
+        return Ok((library::open(&path)?, path));
+    }
+    for name in [&*needed, COMPILER] {
+        if let Some(library) = library::open_by_name(name)? {
+            return Ok((library, PathBuf::from(name)));
+        }
+    }
+    Err(missing(String::new()))
+}
+
+/// The compiler opens its builtins by bare name when it first compiles, and then finds those that are loaded.
+fn open_builtins(folder: &Path, (major, minor): (u32, u32)) -> Result<(), CudaError> {
+    let version = format!("{major}.{minor}");
+    let missing = |instead| CudaError::NoCompiler {
+        missing: format!("{BUILTINS}.{version}"),
+        looked_in: Some(folder.to_owned()),
+        instead,
     };
-    // The compiler opens its builtins by bare name when it first compiles: they have to be there before it.
-    let files = ["libnvrtc-builtins.so", "libnvrtc.so"].map(|prefix| library::find(folder, prefix));
-    let [Some(builtins), Some(compiler)] = files else { return Ok(None) };
-    std::mem::forget(library::open(&builtins)?);
-    Ok(Some((library::open(&compiler)?, compiler)))
+    let path = library::find(folder, BUILTINS, &version).map_err(missing)?;
+    std::mem::forget(library::open(&path)?);
+    Ok(())
 }
 
 fn version(library: &Library, incomplete: impl Fn(libloading::Error) -> CudaError) -> Result<(u32, u32), CudaError> {
@@ -93,7 +114,17 @@ mod tests {
 
     #[test]
     fn a_folder_without_the_compiler_is_named() {
-        let error = Nvrtc::open(Some(Path::new("/no/such/folder"))).unwrap_err();
-        assert_eq!(error.to_string(), "no CUDA compiler: NVRTC (libnvrtc.so) is not in /no/such/folder");
+        let said = |folder: &Path| Nvrtc::open(Some(folder)).unwrap_err().to_string();
+        let missing = "no CUDA compiler: libnvrtc.so.13, of NVRTC 13, is not in";
+        let unreadable = said(Path::new("/no/such/folder"));
+        assert_eq!(
+            unreadable,
+            format!("{missing} /no/such/folder, which cannot be read: No such file or directory (os error 2)")
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().display().to_string();
+        assert_eq!(said(folder.path()), format!("{missing} {empty}"));
+        std::fs::write(folder.path().join("libnvrtc.so.12"), "").unwrap();
+        assert_eq!(said(folder.path()), format!("{missing} {empty}, which has libnvrtc.so.12"));
     }
 }
