@@ -49,7 +49,7 @@ impl<S: ConfigNamespaces> Context<S> {
         let before = Before { base: &base, facts: &facts, values: &base };
         let values = solve(shared, &before, &mut layers, Mode::Refuse, Recompute::All)?;
         let state = State::new(base, layers);
-        let child = Arc::new(Inner::new(Arc::clone(shared), state, Epoch::first(values)));
+        let child = Arc::new(Inner::new(Arc::clone(shared), Some(self.clone()), state, Epoch::first(values)));
         let mut children = lock(&self.0.children);
         children.retain(|(_, child)| child.strong_count() > 0);
         children.push((name.to_owned(), Arc::downgrade(&child)));
@@ -57,13 +57,15 @@ impl<S: ConfigNamespaces> Context<S> {
     }
 
     /// A child's own layer, and one for each `auto` leaf that follows from it: those that a rule chose for this
-    /// context and the child does not set itself.
+    /// context, or for one that it follows, and the child does not set itself.
     fn rules_anew(&self, base: &[Erased], own: Layer, facts: &Facts) -> Result<Vec<Layer>, Errors> {
         let table = &self.0.shared.table;
         let sources = self.0.shared.sources();
-        let here = lock(&self.0.state).layers.clone();
+        let line = std::iter::successors(Some(self), |context| context.0.parent.as_ref());
+        // The last layer that counts comes first.
+        let layers: Vec<_> = line.flat_map(|context| lock(&context.0.state).layers.clone().into_iter().rev()).collect();
         let by_rule = |index: usize| {
-            let last = here.iter().rev().find(|layer| layer.sets(index)).map(|layer| &layer.origin);
+            let last = layers.iter().find(|layer| !layer.suspended && layer.sets(index)).map(|layer| &layer.origin);
             let last = last.or_else(|| sources.candidates[index].last().map(|(origin, _)| origin));
             matches!(last, Some(Origin::Rule { .. }))
         };

@@ -61,6 +61,8 @@ pub struct Context<S: ConfigNamespaces>(Arc<Inner<S>>);
 struct Inner<S: ConfigNamespaces> {
     current: Published<Epoch<S>>,
     state: Mutex<State>,
+    /// What this context follows lives as long as it does: changes come down through it.
+    parent: Option<Context<S>>,
     children: Mutex<Vec<(String, Weak<Inner<S>>)>>,
     subscribers: Subscribers<S>,
     shared: Arc<Shared>,
@@ -106,7 +108,7 @@ impl<S: ConfigNamespaces> Context<S> {
             persist: Mutex::default(),
         };
         let epoch = Epoch::first(Arc::clone(&values));
-        Self(Arc::new(Inner::new(Arc::new(shared), State::new(values, Vec::new()), epoch)))
+        Self(Arc::new(Inner::new(Arc::new(shared), None, State::new(values, Vec::new()), epoch)))
     }
 
     /// One consistent epoch, as this thread or future sees it: with its own scoped overrides, if there are any.
@@ -187,10 +189,11 @@ impl Shared {
 }
 
 impl<S: ConfigNamespaces> Inner<S> {
-    fn new(shared: Arc<Shared>, state: State, epoch: Epoch<S>) -> Self {
+    fn new(shared: Arc<Shared>, parent: Option<Context<S>>, state: State, epoch: Epoch<S>) -> Self {
         Self {
             current: Published::new(epoch, 0),
             state: Mutex::new(state),
+            parent,
             children: Mutex::default(),
             subscribers: Subscribers::default(),
             shared,

@@ -229,6 +229,18 @@ fn a_child_shadows_and_follows() {
 }
 
 #[test]
+fn a_child_follows_through_a_context_that_nobody_holds() {
+    let cfg = Args::for_test(|_| {});
+    let middle = cfg.child("middle", |o| o.schedule().page_size(32)).unwrap();
+    let draft = middle.child("draft", |o| o.service().title("draft")).unwrap();
+    drop(middle);
+    let guard = cfg.override_with("x", |o| o.schedule().chunk(100)).unwrap();
+    assert_eq!((chunk(&draft), draft.pin().schedule().page_size()), (100, 32));
+    drop(guard);
+    assert_eq!(chunk(&draft), 512);
+}
+
+#[test]
 fn a_parent_commit_that_breaks_a_child_is_refused() {
     let cfg = Args::for_test(|_| {});
     let small = cfg.child("small", |o| o.schedule().max_tokens(600)).unwrap();
@@ -397,6 +409,9 @@ fn rules_choose_anew_for_a_child_unless_somebody_chose() {
     assert_eq!(sizes(&grandchild), (100, 200));
     let grandchild = child.child("grandchild", |o| o.parallel().ranks(2)).unwrap();
     assert_eq!(sizes(&grandchild), (4096, 8192));
+    // Nor what one further up chose.
+    let middle = chosen.child("middle", |_| {}).unwrap();
+    assert_eq!(sizes(&middle.child("grandchild", |o| o.parallel().ranks(2)).unwrap()), (100, 200));
     let operator = Args::loader().facts(Facts::for_test()).args(["app", "--per-rank", "8192"]).load().unwrap();
     assert_eq!(sizes(&operator.child("child", |o| o.parallel().ranks(4)).unwrap()), (8192, 16384));
 }
