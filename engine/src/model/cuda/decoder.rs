@@ -7,8 +7,8 @@ use std::sync::Arc;
 use kernels::cpu::Workers;
 use kernels::cuda::{
     CompiledAhead, CudaDevice, CudaError, CudaSlice, CudaView, CudaViewMut, DecodeAttentionArgs, Floats, FloatsMut,
-    GatherRowsArgs, HeadNormWeights, PrefillAttentionArgs, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows, RowsMut,
-    SiluMulArgs,
+    GatherRowsArgs, HeadNormWeights, PrefillAttentionArgs, Program, RmsNormArgs, RopeKvWriteArgs, RowNumbers, Rows,
+    RowsMut, SiluMulArgs,
 };
 
 use super::experts::{ExpertWeights, RouterHook};
@@ -118,6 +118,12 @@ impl CudaDecoder {
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.weight_bytes
+    }
+
+    /// What has been loaded on its device so far, each once.
+    #[must_use]
+    pub fn loaded_programs(&self) -> Vec<Program> {
+        self.device.loaded_programs()
     }
 
     /// The attention of single tokens.

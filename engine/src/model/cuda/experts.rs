@@ -25,47 +25,81 @@ pub(super) struct ExpertWeights {
     pub(super) down: CudaSlice<u16>,
 }
 
-fn route_shape(experts: &Experts) -> RouteExpertsShape {
-    RouteExpertsShape { experts: experts.count, chosen: experts.per_token, renormalise: experts.renormalised }
-}
-
 fn group_shape(experts: &Experts, block_rows: usize) -> GroupRowsShape {
     GroupRowsShape { experts: experts.count, block_rows }
 }
 
-fn gate_up_shape(config: &ModelConfig, experts: &Experts, block_rows: usize) -> GatedGemmShape {
-    GatedGemmShape(GroupedGemmShape {
-        block_rows,
-        experts: experts.count,
-        columns: experts.intermediate_size,
-        depth: config.hidden_size,
-        rows_per_input: experts.per_token,
-    })
+/// What the kernels of experts are compiled for.
+pub(super) struct ExpertShapes {
+    experts: Experts,
+    route: RouteExpertsShape,
+    products: [BlockShapes; 2],
+    combine: CombineExpertsShape,
 }
 
-fn down_shape(config: &ModelConfig, experts: &Experts, block_rows: usize) -> GroupedGemmShape {
-    GroupedGemmShape {
-        block_rows,
-        experts: experts.count,
-        columns: config.hidden_size,
-        depth: experts.intermediate_size,
-        rows_per_input: 1,
+/// What the kernels for blocks of a number of rows are compiled for.
+#[derive(Clone, Copy)]
+struct BlockShapes {
+    group: GroupRowsShape,
+    gate_up: GatedGemmShape,
+    down: GroupedGemmShape,
+}
+
+impl BlockShapes {
+    fn of(config: &ModelConfig, experts: &Experts, block_rows: usize) -> Self {
+        let (hidden, inner) = (config.hidden_size, experts.intermediate_size);
+        let product = |columns, depth, rows_per_input| GroupedGemmShape {
+            block_rows,
+            experts: experts.count,
+            columns,
+            depth,
+            rows_per_input,
+        };
+        Self {
+            group: group_shape(experts, block_rows),
+            gate_up: GatedGemmShape(product(inner, hidden, experts.per_token)),
+            down: product(hidden, inner, 1),
+        }
     }
 }
 
-fn combine_shape(config: &ModelConfig, experts: &Experts) -> CombineExpertsShape {
-    CombineExpertsShape { width: config.hidden_size, chosen: experts.per_token }
-}
+impl ExpertShapes {
+    pub(super) fn of(config: &ModelConfig, experts: &Experts) -> Self {
+        let chosen = experts.per_token;
+        Self {
+            experts: experts.clone(),
+            route: RouteExpertsShape { experts: experts.count, chosen, renormalise: experts.renormalised },
+            products: BLOCK_ROWS.map(|rows| BlockShapes::of(config, experts, rows)),
+            combine: CombineExpertsShape { width: config.hidden_size, chosen },
+        }
+    }
 
-/// Says which size of a model's experts no kernel supports.
-pub(super) fn check(config: &ModelConfig, experts: &Experts) -> Result<(), CudaError> {
-    route_shape(experts).check()?;
-    combine_shape(config, experts).check()?;
-    BLOCK_ROWS.into_iter().try_for_each(|rows| {
-        group_shape(experts, rows).check()?;
-        gate_up_shape(config, experts, rows).0.check()?;
-        down_shape(config, experts, rows).check()
-    })
+    /// Says which size of a model's experts no kernel supports.
+    pub(super) fn check(&self) -> Result<(), CudaError> {
+        let Self { experts: _, route, products, combine } = self;
+        route.check()?;
+        combine.check()?;
+        products.iter().try_for_each(|BlockShapes { group, gate_up, down }| {
+            group.check()?;
+            gate_up.0.check()?;
+            down.check()
+        })
+    }
+
+    /// What [`ExpertKernels::compile`] compiles.
+    pub(super) fn programs(&self) -> Result<[Program; 2], CudaError> {
+        let Self { experts: _, route, products: _, combine } = self;
+        Ok([
+            RouteExperts::program(*route, RouteExperts::SOURCE)?,
+            CombineExperts::program(*combine, CombineExperts::SOURCE)?,
+        ])
+    }
+
+    /// What products with experts are compiled from, in blocks of either size.
+    pub(super) fn product_programs(&self) -> Result<Vec<Program>, CudaError> {
+        let [few, many] = self.products.map(|shapes| BlockKernels::new(shapes).programs());
+        Ok(few?.into_iter().chain(many?).collect())
+    }
 }
 
 /// The kernels of experts. Those that come in two are compiled when a number of tokens first needs them; the first is for blocks of
@@ -85,47 +119,32 @@ struct BlockKernels {
 }
 
 impl BlockKernels {
-    fn new(config: &ModelConfig, experts: &Experts, block_rows: usize) -> Self {
-        Self {
-            group: LazyKernel::new(group_shape(experts, block_rows)),
-            gate_up: LazyKernel::new(gate_up_shape(config, experts, block_rows)),
-            down: LazyKernel::new(down_shape(config, experts, block_rows)),
-        }
+    fn new(BlockShapes { group, gate_up, down }: BlockShapes) -> Self {
+        Self { group: LazyKernel::new(group), gate_up: LazyKernel::new(gate_up), down: LazyKernel::new(down) }
     }
 
     fn programs(&self) -> Result<[Program; 3], CudaError> {
-        Ok([self.group.program()?, self.gate_up.program()?, self.down.program()?])
+        let Self { group, gate_up, down } = self;
+        Ok([group.program()?, gate_up.program()?, down.program()?])
     }
 
     fn prepare(&self, device: &CudaDevice) -> Result<(), CudaError> {
-        self.group.get(device)?;
-        self.gate_up.get(device)?;
-        self.down.get(device).map(drop)
+        let Self { group, gate_up, down } = self;
+        group.get(device)?;
+        gate_up.get(device)?;
+        down.get(device).map(drop)
     }
 }
 
 impl ExpertKernels {
-    /// What [`compile`](Self::compile) compiles.
-    pub(super) fn programs(config: &ModelConfig, experts: &Experts) -> Result<[Program; 2], CudaError> {
-        Ok([
-            RouteExperts::program(route_shape(experts), RouteExperts::SOURCE)?,
-            CombineExperts::program(combine_shape(config, experts), CombineExperts::SOURCE)?,
-        ])
-    }
-
-    /// What products with experts are compiled from, in blocks of either size.
-    pub(super) fn product_programs(config: &ModelConfig, experts: &Experts) -> Result<Vec<Program>, CudaError> {
-        let [few, many] = BLOCK_ROWS.map(|rows| BlockKernels::new(config, experts, rows).programs());
-        Ok(few?.into_iter().chain(many?).collect())
-    }
-
     /// Compiles all but the products.
-    pub(super) fn compile(device: &CudaDevice, config: &ModelConfig, experts: &Experts) -> Result<Self, CudaError> {
+    pub(super) fn compile(device: &CudaDevice, shapes: ExpertShapes) -> Result<Self, CudaError> {
+        let ExpertShapes { experts, route, products, combine } = shapes;
         Ok(Self {
-            experts: experts.clone(),
-            route: RouteExperts::compile(device, route_shape(experts))?,
-            products: BLOCK_ROWS.map(|rows| BlockKernels::new(config, experts, rows)),
-            combine: CombineExperts::compile(device, combine_shape(config, experts))?,
+            experts,
+            route: RouteExperts::compile(device, route)?,
+            products: products.map(BlockKernels::new),
+            combine: CombineExperts::compile(device, combine)?,
         })
     }
 

@@ -7,7 +7,7 @@ use kernels::cuda::{
     Program, RmsNorm, RmsNormShape, RopeKvWriteShape, SiluMul, SiluMulShape,
 };
 
-use super::experts::{self, ExpertKernels};
+use super::experts::{ExpertKernels, ExpertShapes};
 use super::product_kernels::ProductKernels;
 use crate::model::architecture::QueryKeyNorm;
 use crate::model::config::{Experts, ModelConfig};
@@ -66,9 +66,31 @@ pub(super) fn check(config: &ModelConfig, page_size: usize) -> Result<(), CudaEr
     for (columns, depth) in matrices(config) {
         Gemm::check(columns, depth)?;
     }
-    RmsNormShape { width: config.hidden_size }.check()?;
-    SiluMulShape { width: config.intermediate_size }.check()?;
-    experts_in_use(config).map_or(Ok(()), |experts| experts::check(config, experts))
+    let Shapes { norm, gather, silu, experts } = Shapes::of(config);
+    norm.check()?;
+    gather.check()?;
+    silu.check()?;
+    experts.map_or(Ok(()), |shapes| shapes.check())
+}
+
+/// What the kernels of a model are compiled for, but for its products.
+struct Shapes {
+    norm: RmsNormShape,
+    gather: GatherRowsShape,
+    silu: SiluMulShape,
+    experts: Option<ExpertShapes>,
+}
+
+impl Shapes {
+    fn of(config: &ModelConfig) -> Self {
+        let width = config.hidden_size;
+        Self {
+            norm: RmsNormShape { width },
+            gather: GatherRowsShape { width },
+            silu: SiluMulShape { width: config.intermediate_size },
+            experts: experts_in_use(config).map(|experts| ExpertShapes::of(config, experts)),
+        }
+    }
 }
 
 /// The kernels of a model.
@@ -84,14 +106,14 @@ pub(super) struct Kernels {
 impl Kernels {
     /// What [`compile`](Self::compile) compiles.
     pub(super) fn programs(config: &ModelConfig) -> Result<Vec<Program>, CudaError> {
-        let hidden = config.hidden_size;
+        let Shapes { norm, gather, silu, experts } = Shapes::of(config);
         let mut programs = vec![
-            RmsNorm::program(RmsNormShape { width: hidden }, RmsNorm::SOURCE)?,
-            GatherRows::program(GatherRowsShape { width: hidden }, GatherRows::SOURCE)?,
-            SiluMul::program(SiluMulShape { width: config.intermediate_size }, SiluMul::SOURCE)?,
+            RmsNorm::program(norm, RmsNorm::SOURCE)?,
+            GatherRows::program(gather, GatherRows::SOURCE)?,
+            SiluMul::program(silu, SiluMul::SOURCE)?,
         ];
-        if let Some(experts) = experts_in_use(config) {
-            programs.extend(ExpertKernels::programs(config, experts)?);
+        if let Some(shapes) = experts {
+            programs.extend(shapes.programs()?);
         }
         Ok(programs)
     }
@@ -102,15 +124,12 @@ impl Kernels {
         config: &ModelConfig,
         formats: &BTreeSet<BlockFormat>,
     ) -> Result<Self, CudaError> {
-        let hidden = config.hidden_size;
+        let Shapes { norm, gather, silu, experts } = Shapes::of(config);
         Ok(Self {
-            norm: RmsNorm::compile(device, RmsNormShape { width: hidden })?,
-            gather: GatherRows::compile(device, GatherRowsShape { width: hidden })?,
-            silu: SiluMul::compile(device, SiluMulShape { width: config.intermediate_size })?,
-            experts: match experts_in_use(config) {
-                Some(experts) => Some(ExpertKernels::compile(device, config, experts)?),
-                None => None,
-            },
+            norm: RmsNorm::compile(device, norm)?,
+            gather: GatherRows::compile(device, gather)?,
+            silu: SiluMul::compile(device, silu)?,
+            experts: experts.map(|shapes| ExpertKernels::compile(device, shapes)).transpose()?,
             products: ProductKernels::new(formats, |_| GemmTiles::default()),
         })
     }
@@ -123,7 +142,7 @@ pub(super) fn product_programs(
 ) -> Result<Vec<Program>, CudaError> {
     let mut programs = ProductKernels::new(formats, |_| GemmTiles::default()).all_programs()?;
     if let Some(experts) = experts_in_use(config) {
-        programs.extend(ExpertKernels::product_programs(config, experts)?);
+        programs.extend(ExpertShapes::of(config, experts).product_programs()?);
     }
     Ok(programs)
 }

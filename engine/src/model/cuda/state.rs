@@ -1,12 +1,11 @@
 //! What a model on a device needs besides its weights, by the sizes of its runner.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kernels::cuda::{
-    AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeWorkspace, KvLayout, PrefillAttention,
-    Program, Readback, RopeKvWrite, Staging, rope_turns,
+    AttentionRules, CudaDevice, CudaError, CudaSlice, DecodeAttention, DecodeAttentionShape, DecodeWorkspace, KvLayout,
+    PrefillAttention, PrefillAttentionShape, Program, Readback, RopeKvWrite, RopeKvWriteShape, Staging, rope_turns,
 };
 
 use super::experts::{self, ExpertBuffers};
@@ -170,19 +169,49 @@ fn upload(device: &CudaDevice, numbers: &[f32]) -> std::result::Result<CudaSlice
     Staging::new(device, PART.min(numbers.len()))?.copy(device, numbers)
 }
 
+/// What the kernels that know the size of a page are compiled for: rotation with the write of keys and values, and attention
+/// by sliding window.
+struct Shapes {
+    rope: RopeKvWriteShape,
+    attention: BTreeMap<Option<usize>, AttentionShapes>,
+}
+
+/// What the kernels of attention with one window are compiled for.
+struct AttentionShapes {
+    rules: AttentionRules,
+    prefill: PrefillAttentionShape,
+    decode: Option<DecodeAttentionShape>,
+}
+
+impl Shapes {
+    fn of(config: &ModelConfig, (page_size, decode): (usize, DecodeKernel)) -> Self {
+        let attention = |&window: &Option<usize>| {
+            let shapes = AttentionShapes {
+                rules: AttentionRules { window, ..AttentionRules::default() },
+                prefill: attention_shape(config, page_size),
+                decode: match decode {
+                    DecodeKernel::Paged => None,
+                    DecodeKernel::SplitKv { tokens } => Some(split_shape(config, page_size, tokens)),
+                },
+            };
+            (window, shapes)
+        };
+        Self { rope: rope_shape(config, page_size), attention: config.windows.iter().map(attention).collect() }
+    }
+}
+
 /// What [`compile`] compiles.
 pub(super) fn programs(
     config: &ModelConfig,
-    (page_size, decode): (usize, DecodeKernel),
+    choices: (usize, DecodeKernel),
 ) -> std::result::Result<Vec<Program>, CudaError> {
-    let shape = attention_shape(config, page_size);
-    let mut programs = vec![RopeKvWrite::program(rope_shape(config, page_size), RopeKvWrite::SOURCE)?];
-    for window in config.windows.iter().copied().collect::<BTreeSet<_>>() {
-        let rules = AttentionRules { window, ..AttentionRules::default() };
-        programs.push(PrefillAttention::program(shape, rules, PrefillAttention::SOURCE)?);
-        if let DecodeKernel::SplitKv { tokens } = decode {
+    let Shapes { rope, attention } = Shapes::of(config, choices);
+    let mut programs = vec![RopeKvWrite::program(rope, RopeKvWrite::SOURCE)?];
+    for AttentionShapes { rules, prefill, decode } in attention.into_values() {
+        programs.push(PrefillAttention::program(prefill, rules, PrefillAttention::SOURCE)?);
+        if let Some(decode) = decode {
             // What merges splits is the same for every window.
-            let decode = DecodeAttention::programs(split_shape(config, page_size, tokens), rules)?;
+            let decode = DecodeAttention::programs(decode, rules)?;
             let others: Vec<_> = decode.into_iter().filter(|program| !programs.contains(program)).collect();
             programs.extend(others);
         }
@@ -190,31 +219,20 @@ pub(super) fn programs(
     Ok(programs)
 }
 
-/// Compiles the kernels that know the size of a page: rotation with the write of keys and values, and attention by sliding
-/// window.
+/// Compiles the kernels that know the size of a page.
 pub(super) fn compile(
     device: &CudaDevice,
     config: &ModelConfig,
-    (page_size, decode): (usize, DecodeKernel),
+    choices: (usize, DecodeKernel),
 ) -> Result<(RopeKvWrite, BTreeMap<Option<usize>, Attention>)> {
-    let shape = attention_shape(config, page_size);
-    let mut attention = BTreeMap::new();
-    for &window in &config.windows {
-        if let Entry::Vacant(entry) = attention.entry(window) {
-            let rules = AttentionRules { window, ..AttentionRules::default() };
-            entry.insert(Attention {
-                prefill: PrefillAttention::compile(device, shape, rules)?,
-                decode: match decode {
-                    DecodeKernel::Paged => None,
-                    DecodeKernel::SplitKv { tokens } => {
-                        let shape = split_shape(config, page_size, tokens);
-                        Some(DecodeAttention::compile(device, shape, rules)?)
-                    }
-                },
-            });
-        }
+    let Shapes { rope, attention } = Shapes::of(config, choices);
+    let mut kernels = BTreeMap::new();
+    for (window, AttentionShapes { rules, prefill, decode }) in attention {
+        let prefill = PrefillAttention::compile(device, prefill, rules)?;
+        let decode = decode.map(|shape| DecodeAttention::compile(device, shape, rules)).transpose()?;
+        kernels.insert(window, Attention { prefill, decode });
     }
-    Ok((RopeKvWrite::compile(device, rope_shape(config, page_size))?, attention))
+    Ok((RopeKvWrite::compile(device, rope)?, kernels))
 }
 
 impl CudaState {

@@ -41,6 +41,12 @@ fn compiled(model: &Path, decode: DecodeKernel, threads: usize) -> (usize, Vec<P
     let mut programs = cuda::programs(&plan, PAGE_SIZE, decode).unwrap_or_else(|error| panic!("{error}"));
     assert!(programs.iter().enumerate().all(|(at, program)| !programs[..at].contains(program)), "each once");
     programs.retain(|program| !OF_PRODUCTS.contains(&program.source.name));
+    let sorted = |programs: &[Program]| {
+        let mut texts: Vec<_> = programs.iter().map(ToString::to_string).collect();
+        texts.sort();
+        texts
+    };
+    assert_eq!(sorted(&model.loaded_programs()), sorted(&programs), "what is compiled is what is loaded");
     (loaded.compiled - opened, programs)
 }
 
