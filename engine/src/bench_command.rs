@@ -47,9 +47,16 @@ pub(crate) fn command() -> Command {
         .arg(
             Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON object for each combination"),
         )
-        .arg(Arg::new("correctness-test").long("correctness-test").action(ArgAction::SetTrue).help(
-            "Compare prefills whole and in parts, page sizes and decode steps instead, and fail if they disagree",
-        ))
+        .arg(
+            Arg::new("correctness-test")
+                .long("correctness-test")
+                .action(ArgAction::SetTrue)
+                .help(
+                    "Compare prefills whole and in parts, page sizes and decode steps instead, and fail if they disagree",
+                )
+                // Nothing of it follows from these.
+                .conflicts_with_all(["batch-size", "output-len", "repeats", "json"]),
+        )
         .arg(
             Arg::new("reference")
                 .long("reference")
@@ -63,7 +70,8 @@ pub(crate) fn command() -> Command {
                 .long("tolerance")
                 .value_name("X")
                 .default_value("0.002")
-                .value_parser(value_parser!(f32))
+                .allow_negative_numbers(true)
+                .value_parser(tolerance)
                 .requires("correctness-test")
                 .help("How far logits may be apart"),
         );
@@ -72,6 +80,12 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(Settings::augment(one_batch))
+}
+
+/// A distance; with what is none, everything would agree, or nothing.
+fn tolerance(text: &str) -> Result<f32, &'static str> {
+    let number = text.parse::<f32>().ok();
+    number.filter(|number| number.is_finite() && *number >= 0.0).ok_or("expected a number, 0 or more")
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {

@@ -96,10 +96,11 @@ fn weights_may_be_made_up() {
 
 #[test]
 fn a_shape_that_cannot_run_is_refused_before_any_is_run() {
+    let most = usize::MAX.to_string();
     let cases: [(&[&str], &str); 8] = [
         (&["--batch-size", "0"], "must be at least 1"),
         (&["--input-len", "0"], "must be at least 1"),
-        (&["--correctness-test", "--context-length", "8"], "a room of 8 tokens is too little"),
+        (&["--input-len", &most, "--output-len", &most], "tokens are more than the context length of 2048"),
         (&["--batch-size", "1,4"], "a step takes one sequence in this version, so the batch size must be 1"),
         (&["--input-len", "8,2048"], "2063 tokens are more than the context length of 2048"),
         (&["--max-total-tokens", "64"], "143 tokens are more than the 64 that there is room for"),
@@ -112,6 +113,26 @@ fn a_shape_that_cannot_run_is_refused_before_any_is_run() {
         assert!(said.contains(part), "`{part}` is missing in: {said}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
+    let said = refusal(&one_batch("llama", &["--correctness-test", "--context-length", "8"]));
+    assert!(said.contains("a room of 8 tokens is too little"), "{said}");
+}
+
+#[test]
+fn what_the_correctness_test_would_not_look_at_is_refused() {
+    let refused = |arguments: &[&str], part: &str| {
+        let output = one_batch("llama", &[&["--correctness-test"], arguments].concat());
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert!(output.status.code() == Some(2) && said.contains(part), "`{part}` is missing in: {said}");
+    };
+    for flag in ["--batch-size=1", "--output-len=9", "--repeats=3", "--json"] {
+        let name = flag.split('=').next().expect("a name");
+        refused(&[flag], &format!("'{name}"));
+    }
+    // With these it would find that everything agrees, or nothing.
+    for tolerance in ["--tolerance=nan", "--tolerance=inf", "--tolerance=-0.5", "--tolerance=-inf"] {
+        refused(&[tolerance], "'--tolerance <X>': expected a number, 0 or more");
+    }
+    refused(&["--tolerance", "-1"], "'--tolerance <X>': expected a number, 0 or more");
 }
 
 #[test]
@@ -155,6 +176,7 @@ fn a_reference_that_disagrees_fails_the_correctness_test() {
             r#"{"cases": [{"prompt_ids": [1], "greedy_ids": [2], "margins": [0]}, {"prompt_ids": [1], "greedy_ids": []}]}"#,
             "case 2 of the reference has no greedy_ids",
         ),
+        (r#"{"prompt_ids": [], "greedy_ids": [2, 3]}"#, "case 1 of the reference has no prompt_ids"),
         (r#"{"prompt_ids": [99999], "greedy_ids": [2]}"#, "token id 99999 is beyond the model's vocabulary of 512"),
     ];
     for (text, part) in useless {

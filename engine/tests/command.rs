@@ -568,7 +568,7 @@ fn output_that_cannot_be_written_is_an_error() {
         &["generate", "--prompt", "a", "--max-new-tokens", "2", "--json", "--model-path", model],
         &one_batch,
         &[&one_batch[..], &["--json"]].concat(),
-        &[&one_batch[..], &["--correctness-test"]].concat(),
+        &["bench", "one-batch", "--input-len=3", "--correctness-test", "--model-path", model],
         &["inspect", model],
         &["completion", "bash"],
         &["config", "fields"],

@@ -149,13 +149,16 @@ impl Reference {
 pub fn reference_agrees(runner: &mut Runner, reference: &Reference, least_margin: f32) -> Result<Vec<Disagreement>> {
     let mut found = Vec::new();
     for (index, case) in reference.cases().iter().enumerate() {
-        let Some((_, fed)) = case.greedy_ids.split_last() else {
-            return Err(Error::Request(format!("case {} of the reference has no greedy_ids", index + 1)));
-        };
+        let without = |what: &str| Error::Request(format!("case {} of the reference has no {what}", index + 1));
+        let (_, fed) = case.greedy_ids.split_last().ok_or_else(|| without("greedy_ids"))?;
+        if case.prompt_ids.is_empty() {
+            // No token comes before the first of the continuation that could make it likely.
+            return Err(without("prompt_ids"));
+        }
         let tokens = [&case.prompt_ids[..], fed].concat();
         let logits = all_logits(runner, &tokens)?;
         let vocab_size = runner.config().vocab_size;
-        let first = case.prompt_ids.len().saturating_sub(1);
+        let first = case.prompt_ids.len() - 1;
         let rows = logits.chunks(vocab_size).skip(first);
         for (step, (row, &wanted)) in rows.zip(&case.greedy_ids).enumerate() {
             let is_close = case.margins.get(step).is_some_and(|&margin| margin < least_margin);

@@ -41,7 +41,7 @@ impl Shape {
             )));
         }
         // The last token is chosen and never run.
-        let needed = input_len + output_len - 1;
+        let needed = input_len.saturating_add(output_len - 1);
         let (context, capacity) = (runner.context_length(), runner.capacity());
         if needed > context {
             return Err(Error::Request(format!(
