@@ -49,16 +49,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
         matches.get_one::<String>("system").map(|text| Message::system(text)).into_iter().collect();
     // Without vocabulary or chat template there is no conversation, which is said before anything is waited for.
     prompt::of_conversation(&checkpoint, &[&system[..], &[Message::user("?")]].concat())?;
+    let asked = asked(matches, checkpoint.config().vocab_size)?;
     let mut runner = launch::build_runner(&context, &checkpoint, Machine::detect())?;
     let kept = Kept::new(&runner);
-    let mut chat = Chat {
-        context: &context,
-        checkpoint: &checkpoint,
-        asked: asked(matches),
-        messages: system.clone(),
-        system,
-        kept,
-    };
+    let mut chat = Chat { context: &context, checkpoint: &checkpoint, asked, messages: system.clone(), system, kept };
     let is_terminal = std::io::stdin().is_terminal();
     if is_terminal {
         note(&format!("{HELP}\n"));

@@ -68,15 +68,26 @@ fn count(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("N").help(help).value_parser(value_parser!(usize)).requires("json")
 }
 
-/// What the flags of a command ask for besides the settings.
-pub(crate) fn asked(matches: &ArgMatches) -> Asked {
+/// What the flags of a command ask for besides the settings, of a model with so many tokens.
+pub(crate) fn asked(matches: &ArgMatches, vocab_size: usize) -> Result<Asked, Failure> {
     // Commands that answer in text alone have no such flags.
     let count = |name: &str| matches.try_get_one::<usize>(name).ok().flatten().copied();
-    Asked {
+    Ok(Asked {
         stop: matches.get_many::<String>("stop").into_iter().flatten().cloned().collect(),
-        stop_token_ids: matches.get_many::<u32>("stop-token-ids").into_iter().flatten().copied().collect(),
+        stop_token_ids: token_ids(matches, "stop-token-ids", vocab_size)?,
         logprobs: count("logprobs"),
         prompt_logprobs: count("prompt-logprobs"),
+    })
+}
+
+/// The token ids of a flag. One that no token has would end no text, and begin none.
+fn token_ids(matches: &ArgMatches, name: &str, vocab_size: usize) -> Result<Vec<u32>, Failure> {
+    let ids: Vec<u32> = matches.get_many::<u32>(name).into_iter().flatten().copied().collect();
+    match ids.iter().find(|&&id| id as usize >= vocab_size) {
+        None => Ok(ids),
+        Some(id) => {
+            Err(Failure::Usage(format!("--{name}: token id {id} is beyond the model's vocabulary of {vocab_size}")))
+        }
     }
 }
 
@@ -86,9 +97,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let start = Instant::now();
     let Opened { context, checkpoint } = launch::open(&loader(matches), None)?;
     let prompt = prompt_token_ids(matches, &checkpoint)?;
+    let asked = asked(matches, checkpoint.config().vocab_size)?;
     let mut runner = launch::build_runner(&context, &checkpoint, Machine::detect())?;
     let load = start.elapsed();
-    let request = launch::request(&context.view(), &checkpoint, prompt, asked(matches));
+    let request = launch::request(&context.view(), &checkpoint, prompt, asked);
     let tokenizer = checkpoint.tokenizer();
 
     let mut out = std::io::stdout().lock();
@@ -131,6 +143,6 @@ fn prompt_token_ids(matches: &ArgMatches, checkpoint: &Checkpoint) -> Result<Vec
     } else if let Some(message) = text("chat")? {
         prompt::of_conversation(checkpoint, &[Message::user(&message)])
     } else {
-        Ok(matches.get_many::<u32>("input-ids").into_iter().flatten().copied().collect())
+        token_ids(matches, "input-ids", checkpoint.config().vocab_size)
     }
 }

@@ -489,12 +489,11 @@ fn a_template_or_vocabulary_that_refuses_a_text_is_told() {
 
 #[test]
 fn what_cannot_be_served_is_refused_with_the_reason() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 5] = [
         (
             &["--prompt", "a", "--device", "cuda", "--cuda-driver-path", "/no/such/libcuda.so"],
             "--device cuda: /no/such/libcuda.so does not load",
         ),
-        (&["--input-ids", "1,512"], "token id 512 is beyond the model's vocabulary of 512"),
         (
             &["--input-ids", &prompt(), "--max-total-tokens", "32"],
             "the prompt has 79 tokens, more than the 32 that the pages",
@@ -509,6 +508,12 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     for (arguments, part) in cases {
         let said = refusal(&generate(arguments), 1);
         assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    // Before the model is loaded, which these never reach.
+    for flag in ["--input-ids", "--stop-token-ids"] {
+        let others: &[&str] = if flag == "--input-ids" { &[] } else { &["--prompt", "a"] };
+        let said = refusal(&generate(&[others, &[flag, "1,512", "--context-length", "4096"]].concat()), 2);
+        assert_eq!(said, format!("engine: {flag}: token id 512 is beyond the model's vocabulary of 512\n"));
     }
     let unknown = ["generate", "--prompt", "a", "--model-path", "/no/such/model"];
     let said = refusal(&engine(&unknown), 1);
