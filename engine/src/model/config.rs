@@ -69,6 +69,10 @@ const LAYER_LIMIT: usize = 1 << 12;
 const HEAD_LIMIT: usize = 1 << 14;
 const EXPERT_LIMIT: usize = 1 << 14;
 const INTERMEDIATE_LIMIT: usize = 1 << 22;
+/// Experts of all layers: there is a list of their tensors.
+const ALL_EXPERTS_LIMIT: usize = 1 << 20;
+/// Elements of all weights, hundreds of times those of the largest models: sums of their bytes are numbers of 64 bits.
+const ELEMENT_LIMIT: u128 = 1 << 48;
 
 /// Sizes beyond these are no model but a damaged file.
 const LIMITS: [Limit; 8] = [
@@ -114,6 +118,7 @@ impl ModelConfig {
             return Err(Error::damaged(path, problem));
         }
         self.check_layers(path)?;
+        self.check_together(path)?;
         let eps = self.rms_norm_eps;
         if !(eps.is_finite() && eps >= 0.0) {
             return Err(Error::damaged(path, format!("normalisation epsilon {eps} is not a small number")));
@@ -140,6 +145,27 @@ impl ModelConfig {
             }
         }
         Ok(())
+    }
+
+    /// Refuses sizes that a model may have one by one and not all together.
+    fn check_together(&self, path: &Path) -> Result<()> {
+        let beyond = |what: &str, found: u128, limit: u128| {
+            if found <= limit {
+                return Ok(());
+            }
+            Err(Error::damaged(path, format!("{found} {what} are more than {limit}, which no model has")))
+        };
+        let sparse = |experts: &Experts| experts.sparse_layers.iter().filter(|is_sparse| **is_sparse).count();
+        let (experts, inner) = self
+            .experts
+            .as_ref()
+            .map_or((0, 0), |experts| (experts.count * sparse(experts), experts.intermediate_size));
+        beyond("experts in all layers", experts as u128, ALL_EXPERTS_LIMIT as u128)?;
+        let wide = |size: usize| size as u128;
+        // Queries and what attention gives; keys and values; gates, ups and downs. All layers count as dense ones, too.
+        let of_layer = 2 * wide(self.query_size()) + 2 * wide(self.kv_size()) + 3 * wide(self.intermediate_size);
+        let columns = wide(self.layers) * of_layer + 3 * wide(experts) * wide(inner) + 2 * wide(self.vocab_size);
+        beyond("elements of all weights", columns * wide(self.hidden_size), ELEMENT_LIMIT)
     }
 
     /// The experts of a layer that has them.

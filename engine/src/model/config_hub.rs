@@ -283,6 +283,25 @@ mod tests {
         }
     }
 
+    /// Each size is one that a model may have, and there is no memory for all of them together, nor for a list of their tensors.
+    #[test]
+    fn sizes_that_no_model_has_together_are_refused() {
+        let large = json!({"hidden_size": 1 << 20, "num_attention_heads": 1 << 14, "head_dim": 1 << 14,
+            "num_hidden_layers": 1 << 12, "intermediate_size": 1 << 22});
+        let many = json!({"num_hidden_layers": 1 << 12, "num_experts": 1 << 14, "num_experts_per_tok": 1,
+            "moe_intermediate_size": 8});
+        let wide = json!({"num_experts": 1 << 14, "num_experts_per_tok": 1, "moe_intermediate_size": 1 << 22,
+            "hidden_size": 1 << 20, "num_hidden_layers": 64});
+        for (architecture, changes, message) in [
+            ("LlamaForCausalLM", large, " elements of all weights are more than "),
+            ("Qwen3MoeForCausalLM", many, "67108864 experts in all layers are more than "),
+            ("Qwen3MoeForCausalLM", wide, " elements of all weights are more than "),
+        ] {
+            let error = read(&of(architecture, &changes)).expect_err(message);
+            assert!(error.contains(message), "{architecture}: {error}");
+        }
+    }
+
     #[test]
     fn what_is_no_json_is_said_of_the_file() {
         let error = ModelConfig::from_hub_json(Path::new("config.json"), "{").expect_err("it is cut").to_string();
