@@ -10,6 +10,7 @@ use kernels::cuda::{
 
 use super::ELEMENT;
 use super::decoder::rows;
+use super::kernels::in_words_of_a_model;
 use crate::model::config::{Experts, ModelConfig};
 
 /// Rows of a block of the products with experts: few for the steps of decoding, more for prompts.
@@ -77,12 +78,16 @@ impl ExpertShapes {
     /// Says which size of a model's experts no kernel supports.
     pub(super) fn check(&self) -> Result<(), CudaError> {
         let Self { experts: _, route, products, combine } = self;
+        let (hidden, inner) = ("hidden size", "intermediate size of an expert");
+        let sizes = |columns, depth| {
+            move |error| in_words_of_a_model(error, &[("columns", columns), ("depth", depth), ("width", columns)])
+        };
         route.check()?;
-        combine.check()?;
+        combine.check().map_err(sizes(hidden, inner))?;
         products.iter().try_for_each(|BlockShapes { group, gate_up, down }| {
             group.check()?;
-            gate_up.0.check()?;
-            down.check()
+            gate_up.0.check().map_err(sizes(inner, hidden))?;
+            down.check().map_err(sizes(hidden, inner))
         })
     }
 

@@ -30,15 +30,34 @@ pub(super) fn experts_in_use(config: &ModelConfig) -> Option<&Experts> {
     (0..config.layers).find_map(|layer| config.experts_of(layer))
 }
 
-/// All matrices that every token is multiplied with.
-fn matrices(config: &ModelConfig) -> Vec<MatrixSize> {
-    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-    let mut all = vec![(qkv_width(config), hidden), (hidden, config.query_size()), (config.vocab_size, hidden)];
+/// A size, and what a person who looks at a model calls it.
+type Called = (&'static str, usize);
+
+/// Output and input width of all matrices that every token is multiplied with.
+fn matrices(config: &ModelConfig) -> Vec<[Called; 2]> {
+    let hidden = ("hidden size", config.hidden_size);
+    let inner = ("intermediate size", config.intermediate_size);
+    let mut all = vec![
+        [("size of queries, keys and values", qkv_width(config)), hidden],
+        [hidden, ("size of all query heads", config.query_size())],
+        [("vocabulary size", config.vocab_size), hidden],
+    ];
     if has_dense_layer(config) {
-        all.extend([(2 * inner, hidden), (hidden, inner)]);
+        all.extend([[("twice the intermediate size", 2 * config.intermediate_size), hidden], [hidden, inner]]);
     }
-    all.extend(experts_in_use(config).map(|experts| (experts.count, hidden)));
+    all.extend(experts_in_use(config).map(|experts| [("number of experts", experts.count), hidden]));
     all
+}
+
+/// The same refusal in words for a model: kernels call its sizes by what these are to them.
+pub(super) fn in_words_of_a_model(error: CudaError, names: &[(&str, &'static str)]) -> CudaError {
+    match error {
+        CudaError::Unsupported { what, value, supported } => {
+            let name = names.iter().find(|(field, _)| *field == what).map(|(_, name)| *name);
+            CudaError::Unsupported { what: name.unwrap_or(what), value, supported }
+        }
+        other => other,
+    }
 }
 
 pub(super) fn rope_shape(config: &ModelConfig, page_size: usize) -> RopeKvWriteShape {
@@ -63,13 +82,15 @@ pub(in crate::model) fn attention_shape(config: &ModelConfig, page_size: usize) 
 pub(super) fn check(config: &ModelConfig, page_size: usize) -> Result<(), CudaError> {
     attention_shape(config, page_size).check()?;
     rope_shape(config, page_size).check()?;
-    for (columns, depth) in matrices(config) {
-        Gemm::check(columns, depth)?;
+    for [(columns_name, columns), (depth_name, depth)] in matrices(config) {
+        let names = [("columns", columns_name), ("depth", depth_name)];
+        Gemm::check(columns, depth).map_err(|error| in_words_of_a_model(error, &names))?;
     }
     let Shapes { norm, gather, silu, experts } = Shapes::of(config);
-    norm.check()?;
-    gather.check()?;
-    silu.check()?;
+    let width = |name| move |error| in_words_of_a_model(error, &[("width", name)]);
+    norm.check().map_err(width("hidden size"))?;
+    gather.check().map_err(width("hidden size"))?;
+    silu.check().map_err(width("intermediate size"))?;
     experts.map_or(Ok(()), |shapes| shapes.check())
 }
 
@@ -145,4 +166,37 @@ pub(super) fn product_programs(
         programs.extend(ExpertShapes::of(config, experts).product_programs()?);
     }
     Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::checkpoint::{Checkpoint, LoadFormat};
+
+    #[test]
+    fn a_size_without_a_kernel_is_called_as_in_the_model() {
+        let refusal = |model: &str, change: fn(&mut ModelConfig)| {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
+            let mut config = Checkpoint::open(&path, LoadFormat::Auto).expect("a model").config().clone();
+            change(&mut config);
+            check(&config, 16).expect_err("no kernel").to_string()
+        };
+        let of_experts = |config: &mut ModelConfig| {
+            config.experts.iter_mut().for_each(|experts| experts.intermediate_size = 36);
+        };
+        let cases = [
+            (refusal("llama", |config| config.hidden_size = 60), "hidden size is 60; supported: "),
+            (refusal("llama", |config| config.intermediate_size = 100), "intermediate size is 100; supported: "),
+            (
+                refusal("llama", |config| config.intermediate_size = 1 << 21),
+                "intermediate size is 2097152; supported: ",
+            ),
+            (refusal("qwen3_moe", of_experts), "intermediate size of an expert is 36; supported: "),
+        ];
+        for (refusal, expected) in cases {
+            assert!(refusal.starts_with(expected), "{refusal}");
+        }
+    }
 }
