@@ -121,6 +121,16 @@ fn main() -> ExitCode {
 
 /// Starts the shares, shows what they say, and adds up what they have counted.
 fn try_all(words: &[String]) -> ExitCode {
+    let sources = Sources::read();
+    let wanted = Wanted::of(words, &sources);
+    if !wanted.files.iter().any(|file| mutants(&sources, file).iter().any(|mutant| wanted.has(mutant))) {
+        let kinds = Kind::ALL.map(|kind| kind.to_string()).join(", ");
+        println!(
+            "there is no such mutant: {}; a word is a file of kernels/cu, a kind ({kinds}), or a part of a broken line",
+            words.join(" ")
+        );
+        return ExitCode::FAILURE;
+    }
     let program = std::env::current_exe().expect("a running program has a path");
     let (send, receive) = mpsc::channel();
     let shares: Vec<Child> = (0..PROCESSES)
@@ -148,7 +158,6 @@ fn try_all(words: &[String]) -> ExitCode {
         .collect();
     drop(send);
 
-    let sources = Sources::read();
     let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
     for paragraph in receive {
         match paragraph.strip_prefix(COUNTS) {
@@ -166,7 +175,7 @@ fn try_all(words: &[String]) -> ExitCode {
     println!("\n| file | mutants | caught | caught or harmless | {} |", COLUMNS.join(" | "));
     println!("|---|---|---|---|{}", "---|".repeat(COLUMNS.len()));
     let mut total = Counts::default();
-    for file in Wanted::of(words, &sources).files {
+    for file in wanted.files {
         let of_file = counts.get(file).copied().unwrap_or_default();
         println!("{}", of_file.row(file));
         total = total.plus(of_file);
