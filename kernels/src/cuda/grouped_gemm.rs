@@ -47,15 +47,15 @@ impl GroupedGemmShape {
         Ok(())
     }
 
-    /// A block of 4 warps.
+    /// A block of 4 warps. With few rows, steps are deep, since such a product waits for its weights.
     fn tile(&self) -> GemmTile {
-        let warps_down = match self.block_rows {
-            16 => 1,
-            32 | 64 => 2,
-            _ => 4,
+        let (warps_down, depth, stages) = match self.block_rows {
+            16 => (1, 128, 4),
+            32 => (2, 64, 4),
+            64 => (2, 32, 3),
+            _ => (4, 32, 3),
         };
-        let (columns, warps_across) = (64, 4 / warps_down);
-        GemmTile { rows: self.block_rows, columns, depth: 32, stages: 3, warps_down, warps_across }
+        GemmTile { rows: self.block_rows, columns: 64, depth, stages, warps_down, warps_across: 4 / warps_down }
     }
 }
 
