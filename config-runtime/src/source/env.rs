@@ -27,9 +27,19 @@ fn unknown(table: &Table, name: &str) -> ConfigError {
     let own = table.entries.iter().find(|entry| is_its(entry.info.path));
     let hint = match own.and_then(|entry| Some((entry.info.path, entry.env.as_deref()?))) {
         Some((path, variable)) => Some(format!("the variable of `{path}` is `{variable}`")),
-        None => did_you_mean(name, table.entries.iter().filter_map(|entry| entry.env.as_deref())),
+        None => meant(table, name),
     };
     ConfigError::new("no setting has this environment variable").at(name).hint(hint)
+}
+
+/// The variable that is meant by the name of its setting alone, or else the nearest.
+fn meant(table: &Table, name: &str) -> Option<String> {
+    let variables = || table.entries.iter().filter_map(|entry| entry.env.as_deref());
+    let end = table.env_prefix.and_then(|prefix| name.strip_prefix(prefix)).filter(|end| *end != "_");
+    match end.and_then(|end| variables().find(|variable| variable.ends_with(end))) {
+        Some(variable) => Some(format!("did you mean `{variable}`?")),
+        None => did_you_mean(name, variables()),
+    }
 }
 
 /// Reads every variable under the prefix. The names are computed from the schema, so an unknown one is an error.

@@ -144,6 +144,7 @@ fn names_under_the_prefix_are_the_programs() {
         ("APP_Pool_Queue", "no setting has this environment variable; did you mean `APP_POOL_QUEUE`?"),
         ("APP_POOL_QUEUE_", "no setting has this environment variable; did you mean `APP_POOL_QUEUE`?"),
         ("APP_pool_queue_of_jobs", "no setting has this environment variable; did you mean `APP_POOL_QUEUE_OF_JOBS`?"),
+        ("APP_JOBS", "no setting has this environment variable; did you mean `APP_POOL_QUEUE_OF_JOBS`?"),
         ("APP_POOL_TOTAL", "this value is derived from others and cannot be set"),
         ("APP_POOL_LEGACY", "pool.legacy: this setting is gone: it did nothing"),
     ] {
