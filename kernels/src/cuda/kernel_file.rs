@@ -83,7 +83,12 @@ pub(super) fn write(folder: &Path, key: &KernelKey, about: &str, compiled: &Comp
 
 /// Reads a file; none if it is not there, and what is wrong with it if it is not what was written.
 pub(super) fn read(folder: &Path, key: &KernelKey) -> Result<Option<Compiled>, String> {
-    let bytes = match fs::read(folder.join(key.file_name())) {
+    let path = folder.join(key.file_name());
+    let whole = || {
+        // Asked before it is opened: opening a pipe waits for somebody who writes into it.
+        if fs::metadata(&path)?.is_file() { fs::read(&path) } else { Err(io::Error::other("it is no file")) }
+    };
+    let bytes = match whole() {
         Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
@@ -229,6 +234,16 @@ mod tests {
         }
         assert!(parse(&[whole.clone(), vec![0]].concat(), &key).is_err(), "a byte more");
         assert!(parse(&whole, &key.by("a compiler")).is_err(), "another's name");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = KernelKey::of(&program("text", &[]), Target::Ptx);
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join(key.file_name())).status();
+        assert!(made.unwrap().success());
+        assert_eq!(read(folder.path(), &key).unwrap_err(), "it cannot be read: it is no file");
     }
 
     /// A file is never written where a reader may find it: who has opened one that is written anew reads what was there.
