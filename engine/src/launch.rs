@@ -436,6 +436,8 @@ pub(crate) fn build_runner(
         chunked_prefill_size: settings.chunked_prefill_size,
         context_length: Some(context_length),
     };
+    // Before anything is read that takes time.
+    limits.check(checkpoint.config()).map_err(Failure::run)?;
     let threads = NonZeroUsize::new(exec.threads()).unwrap_or(NonZeroUsize::MIN);
     let workers = Workers::with_isa(threads, machine.isa).map_err(Failure::run)?;
     if pin.model().check_weights() {

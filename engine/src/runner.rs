@@ -22,6 +22,13 @@ pub struct RunnerLimits {
     pub context_length: Option<usize>,
 }
 
+impl RunnerLimits {
+    /// Says which limit a model cannot be run within, before it is loaded for nothing.
+    pub fn check(self, config: &ModelConfig) -> Result<()> {
+        sizes(config, self).map(|_| ())
+    }
+}
+
 fn too_many(pages: usize) -> String {
     format!("{pages} pages are more than {}: lower --max-total-tokens or raise --page-size", u32::MAX)
 }
