@@ -20,7 +20,8 @@ use engine::sizing::warm_up::WarmUp;
 use engine::tuning::{self, Autotune, Preparation};
 use engine::weights::{ElementType, Weights};
 use engine_config::exec::{
-    ActivationDtype, AttentionBackend, Device, ExecBag, ExecKernelBag, GemmAutotune, GemmWarmup, WeightDtype,
+    ActivationDtype, AttentionBackend, Device, ExecBag, ExecKernelBag, GemmAutotune, GemmWarmup, ON_CUDA_ALONE,
+    WeightDtype,
 };
 use engine_config::model::{ModelBag, OutputHead};
 use engine_config::sampling::SamplingBag;
@@ -405,6 +406,8 @@ pub(crate) fn build_runner(
     };
     if on_cuda {
         cuda::check_supported(checkpoint.config(), page_size).map_err(Failure::run)?;
+    } else {
+        warn_of_cuda_settings(context);
     }
     refuse_other_attention(view, checkpoint)?;
     let mut cache = None;
@@ -470,6 +473,15 @@ pub(crate) fn build_runner(
     };
     warn_of(cache.as_deref());
     runner.map_err(Failure::run)
+}
+
+/// Says which settings were chosen that decide nothing on the CPU.
+fn warn_of_cuda_settings(context: &Context<Settings>) {
+    let is_chosen = |path: &&&str| context.explain(path).is_ok_and(|explained| explained.is_chosen());
+    let chosen: Vec<_> = ON_CUDA_ALONE.iter().filter(is_chosen).copied().collect();
+    if !chosen.is_empty() {
+        cli::warn_in_words(&format!("this runs on the CPU, where nothing depends on {}", chosen.join(", ")));
+    }
 }
 
 /// Says why steps are not captured that were meant to be.

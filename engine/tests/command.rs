@@ -43,6 +43,21 @@ fn prompt() -> String {
 }
 
 #[test]
+fn settings_that_decide_nothing_on_the_cpu_are_named() {
+    let said = |flags: &[&str]| {
+        let output = generate(&[&["--input-ids", "1,2", "--max-new-tokens", "1"], flags].concat());
+        stdout(&output);
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let nothing = said(&[]);
+    assert!(!nothing.contains("where nothing depends on"), "{nothing}");
+    let two = said(&["--gemm-warmup", "fast", "--disable-cuda-graph"]);
+    let expected = "engine: warning: this runs on the CPU, where nothing depends on exec.graph.disable_cuda_graph, \
+                    exec.kernel.gemm_warmup\n";
+    assert!(two.contains(expected), "{two}");
+}
+
+#[test]
 fn version_and_help_are_asked_for_and_everything_else_is_usage() {
     assert_eq!(stdout(&engine(&["--version"])), format!("engine {}\n", env!("CARGO_PKG_VERSION")));
     let help = engine(&["generate", "--help"]);

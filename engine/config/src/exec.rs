@@ -121,6 +121,24 @@ pub enum GemmAutotune {
     Auto,
 }
 
+/// Settings that decide something on CUDA alone.
+pub const ON_CUDA_ALONE: [&str; 10] = [
+    "exec.graph.disable_cuda_graph",
+    "exec.kernel.decode_split_tokens",
+    "exec.kernel.gemm_warmup",
+    "exec.kernel.gemm_autotune",
+    "exec.kernel.gemm_autotune_limit",
+    "exec.kernel.nvrtc_path",
+    "exec.kernel.cuda_driver_path",
+    "exec.kernel.prebuilt_kernels",
+    "exec.kernel.kernel_cache_dir",
+    "exec.kernel.kernel_cache_limit",
+];
+
+fn rows_of_a_block(rows: usize) -> Result<(), String> {
+    if rows.is_power_of_two() { Ok(()) } else { Err(format!("{rows} is not 16, 32, 64 or 128")) }
+}
+
 /// Kernels of the CPU and of CUDA.
 #[derive(ConfigNamespaces)]
 #[config(ns = "exec.kernel")]
@@ -138,8 +156,8 @@ pub struct Kernel {
     /// Tokens of context that one block of decode attention reads.
     #[config(default = 256, range = 16..=65_536)]
     pub decode_split_tokens: usize,
-    /// Rows per block of the grouped matrix product over experts: 16, 32, 64 or 128.
-    #[config(default = 16, range = 16..=128)]
+    /// Rows per block of the grouped matrix product over experts that `engine kernels check` tries: 16, 32, 64 or 128.
+    #[config(default = 16, range = 16..=128, validate = rows_of_a_block)]
     pub moe_block_rows: usize,
     /// The numbers of rows for which the kernels of matrix products are compiled before the first request, and the blocks measured.
     /// With `off` a kernel is compiled when a step first needs it. On CUDA.
