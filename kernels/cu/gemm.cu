@@ -8,9 +8,15 @@
 // Set by the host: what gemm.cuh says.
 #include "product.cuh"
 
-template <typename OUTPUT>
-DEVICE void product(const bf16 *input, const bf16 *weights, const float *bias, OUTPUT *output, i32 rows, i32 columns,
-                    i32 depth) {
+// input     [rows, depth]
+// weights   [columns, depth]
+// bias      [columns], or null
+// output    [rows, columns], f32 or bf16 as `is_f32` says: the sums, or those rounded once
+//
+// Grid (row blocks * column blocks).
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm(const bf16 *input, const bf16 *weights, const float *bias, void *output, i32 is_f32, i32 rows, i32 columns,
+     i32 depth) {
   extern __shared__ __align__(16) unsigned char memory[];
 
   const BlockPlace at = block_place(rows, columns);
@@ -18,20 +24,5 @@ DEVICE void product(const bf16 *input, const bf16 *weights, const float *bias, O
   const StoredWeights stored([&](i32 c) { return row_in(weights, at.first_column + c, columns, depth); });
   Sums sum = {};
   multiply_rows(sum, (StoredStage *)memory, input_rows, stored, depth);
-  store_sums(sum, bias, output, at, rows, columns);
+  store_sums(sum, bias, output, is_f32, at, rows, columns);
 }
-
-// input     [rows, depth]
-// weights   [columns, depth]
-// bias      [columns], or null
-// output    [rows, columns]
-//
-// Grid (row blocks * column blocks).
-#define GEMM(NAME, OUTPUT)                                                                                            \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
-  NAME(const bf16 *input, const bf16 *weights, const float *bias, OUTPUT *output, i32 rows, i32 columns, i32 depth) { \
-    product(input, weights, bias, output, rows, columns, depth);                                                      \
-  }
-
-GEMM(gemm_bf16, bf16)
-GEMM(gemm_f32, float)

@@ -45,6 +45,8 @@ template <int ROWS, int WIDTH> struct Copies {
     CHUNKS = WIDTH / 8,
     ROWS_PER_PASS = THREADS / CHUNKS,
     PASSES = (ROWS + ROWS_PER_PASS - 1) / ROWS_PER_PASS,
+    // Whether each pass has a row for every thread.
+    WHOLE = ROWS % ROWS_PER_PASS == 0,
   };
   Row row[PASSES];
   i32 first, column;
@@ -56,7 +58,7 @@ template <int ROWS, int WIDTH> struct Copies {
 #pragma unroll
     for (int p = 0; p < PASSES; p++) {
       const i32 r = first + p * ROWS_PER_PASS;
-      row[p] = find(r < ROWS ? r : 0);
+      row[p] = find(WHOLE || r < ROWS ? r : 0);
     }
   }
 
@@ -67,7 +69,7 @@ template <int ROWS, int WIDTH> struct Copies {
 #pragma unroll
     for (int p = 0; p < PASSES; p++) {
       const i32 r = first + p * ROWS_PER_PASS;
-      if (r < ROWS)
+      if (WHOLE || r < ROWS)
         copy16_async(&to[r][place<WIDTH>(r, column)], row[p].start + start + column, inside && row[p].exists);
     }
   }
@@ -167,8 +169,8 @@ DEVICE void multiply_rows(Sums &sum, Stage<WEIGHTS> *stages, const InputRows &in
     close_copy_group();
   };
 
-#pragma unroll
-  for (int s = 0; s < STAGES - 1; s++) start_copies(s);
+#pragma unroll 1
+  for (i32 step = 0; step < STAGES - 1; step++) start_copies(step);
 #pragma unroll 1
   for (i32 step = 0; step < steps; step++) {
     wait_for_copies<STAGES - 2>();

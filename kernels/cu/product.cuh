@@ -25,41 +25,57 @@ DEVICE Row row_in(const u16 *matrix, i32 row, i32 end, i32 width) {
   return {matrix + (i64)row * width, row < end};
 }
 
-DEVICE void put(bf16 *to, float x, float y, bool both) {
-  if (both)
-    *(u32 *)to = to_bf16_pair(x, y);
-  else
-    *to = to_bf16(x);
+// Adds to every sum its column's bias, unless that is null.
+DEVICE void add_bias(Sums &sum, const float *bias, BlockPlace at, i32 columns) {
+#pragma unroll
+  for (int j = 0; j < TILES_ACROSS; j++)
+#pragma unroll
+    for (int next = 0; next < 2; next++) {
+      const i32 column = at.first_column + column_of(j) + next;
+      const float more = bias && column < columns ? bias[column] : 0.0f;
+#pragma unroll
+      for (int i = 0; i < TILES_DOWN; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) sum[i][j][half * 2 + next] += more;
+    }
 }
 
-DEVICE void put(float *to, float x, float y, bool both) {
-  if (both)
-    *(float2 *)to = make_float2(x, y);
-  else
-    *to = x;
-}
+DEVICE void put(float *to, float x) { *to = x; }
+DEVICE void put(bf16 *to, float x) { *to = to_bf16(x); }
+DEVICE void put(float *to, float x, float y) { *(float2 *)to = make_float2(x, y); }
+DEVICE void put(bf16 *to, float x, float y) { *(u32 *)to = to_bf16_pair(x, y); }
 
-// Writes the sums of a block to `output` of [rows, columns], each with its column's bias unless that is null.
+// Writes the sums of a block to `output` of [rows, columns].
 template <typename OUTPUT>
-DEVICE void store_sums(const Sums &sum, const float *bias, OUTPUT *output, BlockPlace at, i32 rows, i32 columns) {
+DEVICE void store_sums(const Sums &sum, OUTPUT *output, BlockPlace at, i32 rows, i32 columns) {
   // With an odd number of columns, pairs of them do not lie at multiples of their size.
   const bool pairs = columns % 2 == 0;
 #pragma unroll
-  for (int j = 0; j < TILES_ACROSS; j++) {
-    const i32 column = at.first_column + column_of(j);
-    if (column >= columns) continue;
-    const bool two = column + 1 < columns;
-    const float more[2] = {bias ? bias[column] : 0.0f, bias && two ? bias[column + 1] : 0.0f};
+  for (int i = 0; i < TILES_DOWN; i++)
 #pragma unroll
-    for (int i = 0; i < TILES_DOWN; i++)
+    for (int half = 0; half < 2; half++) {
+      const i32 row = at.first_row + row_of(i, half);
+      if (row >= rows) continue;
+      OUTPUT *to = output + (i64)row * columns;
 #pragma unroll
-      for (int half = 0; half < 2; half++) {
-        const i32 row = at.first_row + row_of(i, half);
-        if (row >= rows) continue;
-        OUTPUT *to = output + (i64)row * columns + column;
-        const float x = sum[i][j][half * 2] + more[0], y = sum[i][j][half * 2 + 1] + more[1];
-        put(to, x, y, pairs);
-        if (!pairs && two) put(to + 1, y, 0.0f, false);
+      for (int j = 0; j < TILES_ACROSS; j++) {
+        const i32 column = at.first_column + column_of(j);
+        if (pairs) {
+          if (column < columns) put(to + column, sum[i][j][half * 2], sum[i][j][half * 2 + 1]);
+          continue;
+        }
+#pragma unroll
+        for (int next = 0; next < 2; next++)
+          if (column + next < columns) put(to + column + next, sum[i][j][half * 2 + next]);
       }
-  }
+    }
+}
+
+// Writes them as they are or rounded, each with its column's bias unless that is null.
+DEVICE void store_sums(Sums &sum, const float *bias, void *output, bool is_f32, BlockPlace at, i32 rows, i32 columns) {
+  add_bias(sum, bias, at, columns);
+  if (is_f32)
+    store_sums(sum, (float *)output, at, rows, columns);
+  else
+    store_sums(sum, (bf16 *)output, at, rows, columns);
 }

@@ -56,6 +56,7 @@ struct QuantisedWeights {
     enum : int { CHUNKS = BLOCK_COLUMNS / 8 };
     copies.start(to.codes, step, depth / BLOCK * CODES_OF_BLOCK);
     const i32 blocks = depth / BLOCK;
+#pragma unroll 1
     for (i32 i = threadIdx.x; i < PARTS * BLOCKS * CHUNKS; i += THREADS) {
       const i32 part = i / (BLOCKS * CHUNKS), row = i / CHUNKS % BLOCKS, column = i % CHUNKS * 8;
       const i32 block = step * BLOCKS + row;
@@ -109,9 +110,16 @@ struct QuantisedWeights {
 
 typedef Stage<QuantisedWeights> QuantisedStage;
 
-template <typename OUTPUT>
-DEVICE void product(const bf16 *input, const u16 *codes, const u16 *scales, i32 stride, const float *bias,
-                    OUTPUT *output, i32 rows, i32 columns, i32 depth) {
+// input     [rows, depth]; depth is a multiple of 32
+// codes     [columns, depth] of CODE_BITS, ordered as `tile` says
+// scales    [PARTS, depth / 32, stride], half precision: a scale, or a minimum, for each column
+// bias      [columns], or null
+// output    [rows, columns], f32 or bf16 as `is_f32` says: the sums, or those rounded once
+//
+// Grid (row blocks * column blocks).
+extern "C" __global__ void __launch_bounds__(THREADS)
+quantised_gemm(const bf16 *input, const u16 *codes, const u16 *scales, i32 stride, const float *bias, void *output,
+               i32 is_f32, i32 rows, i32 columns, i32 depth) {
   extern __shared__ __align__(16) unsigned char memory[];
 
   const BlockPlace at = block_place(rows, columns);
@@ -121,22 +129,5 @@ DEVICE void product(const bf16 *input, const u16 *codes, const u16 *scales, i32 
                                  at.first_column, stride);
   Sums sum = {};
   multiply_rows(sum, (QuantisedStage *)memory, input_rows, weights, depth);
-  store_sums(sum, bias, output, at, rows, columns);
+  store_sums(sum, bias, output, is_f32, at, rows, columns);
 }
-
-// input     [rows, depth]; depth is a multiple of 32
-// codes     [columns, depth] of CODE_BITS, ordered as `tile` says
-// scales    [PARTS, depth / 32, stride], half precision: a scale, or a minimum, for each column
-// bias      [columns], or null
-// output    [rows, columns]
-//
-// Grid (row blocks * column blocks).
-#define QUANTISED_GEMM(NAME, OUTPUT)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
-  NAME(const bf16 *input, const u16 *codes, const u16 *scales, i32 stride, const float *bias, OUTPUT *output,         \
-       i32 rows, i32 columns, i32 depth) {                                                                            \
-    product(input, codes, scales, stride, bias, output, rows, columns, depth);                                        \
-  }
-
-QUANTISED_GEMM(quantised_gemm_bf16, bf16)
-QUANTISED_GEMM(quantised_gemm_f32, float)

@@ -78,9 +78,21 @@ DEVICE void order_by_score(float (&logit)[PER_LANE], u32 (&order)[PER_LANE], con
   }
 }
 
-template <typename LOGIT>
-DEVICE void route(const LOGIT *logits, i64 stride, const i32 *positions, i32 tokens, const float *bias, float scale,
-                  i32 *experts, float *weights) {
+// A lane's share of a token's logits. Not a number is not likely, and neither is an expert that there is not.
+template <typename LOGIT> DEVICE void load_logits(float (&logit)[PER_LANE], const LOGIT *logits) {
+#pragma unroll
+  for (int i = 0; i < PER_LANE; i++) {
+    const i32 expert = i * 32 + threadIdx.x % 32;
+    logit[i] = -infinity();
+    if (expert >= EXPERTS) continue;
+    float x[1];
+    load(x, logits + expert);
+    if (x[0] == x[0]) logit[i] = x[0];
+  }
+}
+
+DEVICE void route(const void *logits, bool is_f32, i64 stride, const i32 *positions, i32 tokens, const float *bias,
+                  float scale, i32 *experts, float *weights) {
   const i32 lane = threadIdx.x % 32;
   const i64 token = (i64)blockIdx.x * WARPS + threadIdx.x / 32;
   if (token >= tokens) return;
@@ -94,22 +106,16 @@ DEVICE void route(const LOGIT *logits, i64 stride, const i32 *positions, i32 tok
     return;
   }
 
-  // 0 stands for an expert that there is not, or that is already chosen.
   float logit[PER_LANE];
+  if (is_f32)
+    load_logits(logit, (const float *)logits + token * stride);
+  else
+    load_logits(logit, (const bf16 *)logits + token * stride);
+  // 0 stands for an expert that is already chosen. One that there is not comes last: nothing is less likely than minus
+  // infinity, and of what is equally likely it has the highest number.
   u32 order[PER_LANE];
 #pragma unroll
-  for (int i = 0; i < PER_LANE; i++) {
-    const i32 expert = i * 32 + lane;
-    logit[i] = -infinity();
-    order[i] = 0;
-    if (expert < EXPERTS) {
-      float x[1];
-      load(x, logits + token * stride + expert);
-      // Not a number is not likely.
-      if (x[0] == x[0]) logit[i] = x[0];
-      order[i] = ascending(logit[i]);
-    }
-  }
+  for (int i = 0; i < PER_LANE; i++) order[i] = ascending(logit[i]);
 
   if constexpr (SIGMOID) order_by_score(logit, order, bias);
 
@@ -165,27 +171,22 @@ DEVICE void route(const LOGIT *logits, i64 stride, const i32 *positions, i32 tok
   }
 }
 
-// logits      rows of EXPERTS logits, each `stride` after the one before
+// logits      rows of EXPERTS logits, f32 or bf16 as `is_f32` says, each `stride` after the one before
 // positions   one for each token; a negative one marks padding, which goes nowhere: experts -1, weights 0
 // bias        by sigmoid: [EXPERTS], or null
 // scale       by sigmoid: a factor of all weights
 // experts, weights   [tokens, CHOSEN], the likeliest first
 //
 // Grid (tokens / WARPS).
+extern "C" __global__ void __launch_bounds__(THREADS)
 #if SIGMOID
-#define ROUTE_EXPERTS(NAME, LOGIT)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
-  NAME(const LOGIT *logits, i64 stride, const i32 *positions, i32 tokens, const float *bias, float scale,             \
-       i32 *experts, float *weights) {                                                                                \
-    route(logits, stride, positions, tokens, bias, scale, experts, weights);                                          \
-  }
+route_experts(const void *logits, i32 is_f32, i64 stride, const i32 *positions, i32 tokens, const float *bias,
+              float scale, i32 *experts, float *weights) {
+  route(logits, is_f32, stride, positions, tokens, bias, scale, experts, weights);
+}
 #else
-#define ROUTE_EXPERTS(NAME, LOGIT)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
-  NAME(const LOGIT *logits, i64 stride, const i32 *positions, i32 tokens, i32 *experts, float *weights) {             \
-    route(logits, stride, positions, tokens, nullptr, 1.0f, experts, weights);                                        \
-  }
+route_experts(const void *logits, i32 is_f32, i64 stride, const i32 *positions, i32 tokens, i32 *experts,
+              float *weights) {
+  route(logits, is_f32, stride, positions, tokens, nullptr, 1.0f, experts, weights);
+}
 #endif
-
-ROUTE_EXPERTS(route_experts_bf16, bf16)
-ROUTE_EXPERTS(route_experts_f32, float)

@@ -39,8 +39,7 @@ pub struct GemmShape {
 
 impl KernelCode for GemmShape {
     const SOURCE: KernelSource = KernelSource::embedded("gemm.cu", include_str!("../../cu/gemm.cu"));
-    /// By output.
-    const FUNCTIONS: &'static [&'static str] = &["gemm_bf16", "gemm_f32"];
+    const FUNCTIONS: &'static [&'static str] = &["gemm"];
 }
 
 impl KernelShape for GemmShape {
@@ -155,12 +154,12 @@ impl CudaDevice {
         if rows == 0 {
             return Ok(());
         }
-        let sizes = [rows as i32, columns as i32, depth as i32];
-        let mut launch = self.launch_builder(kernel.function(usize::from(output.is_f32())))?;
+        let sizes = [usize::from(output.is_f32()), rows, columns, depth].map(|size| size as i32);
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&input).arg(&weights);
         push_optional(&mut launch, bias.as_ref());
         output.push(&mut launch);
-        launch.arg(&sizes[0]).arg(&sizes[1]).arg(&sizes[2]);
+        launch.arg(&sizes[0]).arg(&sizes[1]).arg(&sizes[2]).arg(&sizes[3]);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe { start(&mut launch, grid, "launching a matrix product") }
     }

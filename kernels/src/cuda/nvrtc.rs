@@ -73,6 +73,8 @@ pub(super) fn options(program: &Program, target: Target) -> Vec<String> {
         // Lets profilers, and checks of the PTX, name source lines. The code is the same.
         "-lineinfo".to_owned(),
         "--ptxas-options=-v".to_owned(),
+        // Leaves out what no kernel here uses: textures, and types of the CUDA runtime.
+        "--minimal".to_owned(),
     ];
     options.extend(program.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
     options

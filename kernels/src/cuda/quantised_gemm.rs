@@ -185,8 +185,7 @@ pub struct QuantisedGemmShape {
 impl KernelCode for QuantisedGemmShape {
     const SOURCE: KernelSource =
         KernelSource::embedded("quantised_gemm.cu", include_str!("../../cu/quantised_gemm.cu"));
-    /// By output.
-    const FUNCTIONS: &'static [&'static str] = &["quantised_gemm_bf16", "quantised_gemm_f32"];
+    const FUNCTIONS: &'static [&'static str] = &["quantised_gemm"];
 }
 
 impl KernelShape for QuantisedGemmShape {
@@ -289,12 +288,12 @@ impl CudaDevice {
         if rows == 0 {
             return Ok(());
         }
-        let sizes = [stride, rows, columns, depth].map(|size| size as i32);
-        let mut launch = self.launch_builder(kernel.function(usize::from(output.is_f32())))?;
+        let sizes = [stride, usize::from(output.is_f32()), rows, columns, depth].map(|size| size as i32);
+        let mut launch = self.launch_builder(kernel.function(0))?;
         launch.arg(&input).arg(&weights.codes).arg(&weights.scales).arg(&sizes[0]);
         push_optional(&mut launch, bias.as_ref());
         output.push(&mut launch);
-        launch.arg(&sizes[1]).arg(&sizes[2]).arg(&sizes[3]);
+        launch.arg(&sizes[1]).arg(&sizes[2]).arg(&sizes[3]).arg(&sizes[4]);
         // SAFETY: the arguments are the kernel's, in order and type, and every size it relies on has been checked.
         unsafe { start(&mut launch, grid, "launching a product with quantised weights") }
     }

@@ -65,8 +65,7 @@ impl RouteGroupsShape {
 }
 
 const SOURCE: KernelSource = KernelSource::embedded("route_experts.cu", include_str!("../../cu/route_experts.cu"));
-/// By logits.
-const FUNCTIONS: &[&str] = &["route_experts_bf16", "route_experts_f32"];
+const FUNCTIONS: &[&str] = &["route_experts"];
 
 impl KernelCode for RouteExpertsShape {
     const SOURCE: KernelSource = SOURCE;
@@ -128,8 +127,7 @@ pub type RouteGroups = Kernel<RouteGroupsShape>;
 impl CudaDevice {
     /// Launches the choice of experts.
     pub fn route_experts(&self, kernel: &RouteExperts, args: RouteExpertsArgs<'_>) -> Result<(), CudaError> {
-        let function = kernel.function(usize::from(args.logits.is_f32()));
-        self.launch_routing(function, *kernel.shape(), args, None)
+        self.launch_routing(kernel.function(0), *kernel.shape(), args, None)
     }
 
     /// Launches the choice of experts by the sigmoid of their logits, within the best groups: those whose two best experts
@@ -144,8 +142,7 @@ impl CudaDevice {
         if let Some(bias) = &scoring.bias {
             require_size("length of bias", bias.len(), shape.experts)?;
         }
-        let function = kernel.function(usize::from(args.logits.is_f32()));
-        self.launch_routing(function, shape, args, Some(scoring))
+        self.launch_routing(kernel.function(0), shape, args, Some(scoring))
     }
 
     fn launch_routing(
@@ -164,10 +161,10 @@ impl CudaDevice {
         if tokens == 0 {
             return Ok(());
         }
-        let (stride, token_count) = (stride as i64, tokens as i32);
+        let (is_f32, stride, token_count) = (i32::from(logits.is_f32()), stride as i64, tokens as i32);
         let mut launch = self.launch_builder(function)?;
         logits.push(&mut launch);
-        launch.arg(&stride).arg(&positions).arg(&token_count);
+        launch.arg(&is_f32).arg(&stride).arg(&positions).arg(&token_count);
         if let Some(scoring) = scoring {
             push_optional(&mut launch, scoring.bias.as_ref());
             launch.arg(&scoring.scale);
