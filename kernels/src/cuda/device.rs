@@ -308,8 +308,11 @@ impl CudaDevice {
 
 /// The compute capability of a device, which is there if this succeeds.
 fn capability(ordinal: usize) -> Result<(u32, u32), CudaError> {
-    let devices = CudaContext::device_count().during("starting the driver")?;
-    let devices = usize::try_from(devices).unwrap_or(0);
+    let devices = match CudaContext::device_count() {
+        // Without any, the driver does not even start.
+        Err(DriverError(CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
+        devices => usize::try_from(devices.during("starting the driver")?).unwrap_or(0),
+    };
     if ordinal >= devices {
         return Err(CudaError::NoDevice { ordinal, devices });
     }

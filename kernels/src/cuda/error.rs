@@ -1,5 +1,6 @@
 //! What can go wrong between a shape and a finished launch.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use cudarc::driver::DriverError;
@@ -116,7 +117,7 @@ pub enum CudaError {
     },
 
     /// There is no device of that number.
-    #[error("no CUDA device {ordinal}: the driver reports {devices}")]
+    #[error("no CUDA device {ordinal}: the driver reports {}", if *devices == 0 { "none".to_owned() } else { format!("{devices}, numbered from 0") })]
     NoDevice {
         /// The number asked for.
         ordinal: usize,
@@ -125,7 +126,7 @@ pub enum CudaError {
     },
 
     /// The driver refused something or a kernel failed.
-    #[error("{action}: {source}")]
+    #[error("{action}: {}", Answer(*source))]
     Driver {
         /// What was being done.
         action: &'static str,
@@ -134,7 +135,7 @@ pub enum CudaError {
     },
 
     /// The driver does not load the code of a kernel.
-    #[error("loading {kernel}: {source}")]
+    #[error("loading {kernel}: {}", Answer(*source))]
     Load {
         /// The source file and its sizes.
         kernel: String,
@@ -166,7 +167,7 @@ pub enum CudaError {
     },
 
     /// The driver gives no memory of the host that the device can copy from while the program goes on.
-    #[error("pinning {} MiB of host memory: {source}", bytes.div_ceil(1 << 20))]
+    #[error("pinning {bytes} bytes of host memory: {}", Answer(*source))]
     Pinned {
         /// How much was asked for.
         bytes: usize,
@@ -175,7 +176,7 @@ pub enum CudaError {
     },
 
     /// The compiler refused something other than the source.
-    #[error("{action}: {source}")]
+    #[error("{action}: {:?}", source.0)]
     Compiler {
         /// What was being done.
         action: &'static str,
@@ -184,7 +185,7 @@ pub enum CudaError {
     },
 
     /// The compiler failed, and not because of the source.
-    #[error("compiling {kernel}: {source}\n{log}")]
+    #[error("compiling {kernel}: {:?}\n{log}", source.0)]
     CompilerFailed {
         /// The source file's name.
         kernel: String,
@@ -252,6 +253,17 @@ impl CudaError {
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         !matches!(self, Self::Pinned { .. }) && self.answer() == Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+    }
+}
+
+/// What the driver has answered, by name and in its words.
+struct Answer(DriverError);
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(answer) = self;
+        write!(f, "{:?}", answer.0)?;
+        answer.error_string().map_or(Ok(()), |words| write!(f, " ({})", words.to_string_lossy()))
     }
 }
 

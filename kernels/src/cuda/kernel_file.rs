@@ -132,6 +132,7 @@ fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
 struct Scratch {
     file: File,
     path: PathBuf,
+    is_published: bool,
 }
 
 /// The end of the names of files that are being written.
@@ -142,7 +143,7 @@ impl Scratch {
         for attempt in 0.. {
             let path = folder.join(format!("{}.{}.{attempt}.{SCRATCH_EXTENSION}", key.0, std::process::id()));
             match File::create_new(&path) {
-                Ok(file) => return Ok(Self { file, path }),
+                Ok(file) => return Ok(Self { file, path, is_published: false }),
                 // Of another thread, or of a process of that number that ended while it wrote.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => {}
                 Err(error) => return Err(error),
@@ -151,15 +152,19 @@ impl Scratch {
         unreachable!("the loop ends by returning")
     }
 
-    fn publish(self, name: &Path) -> io::Result<()> {
-        fs::rename(&self.path, name)
+    fn publish(mut self, name: &Path) -> io::Result<()> {
+        fs::rename(&self.path, name)?;
+        self.is_published = true;
+        Ok(())
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // After a rename there is nothing of this name; a file that cannot be removed is cleaned up later.
-        let _ = fs::remove_file(&self.path);
+        // After a rename, a file of this name is another writer's. One that cannot be removed is cleaned up later.
+        if !self.is_published {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -235,6 +235,27 @@ fn a_device_that_is_too_old() {
     assert!(said.contains("probe: the device's compute capability is 7.5; the kernels need 8.0 or above"));
 }
 
+/// As where the driver is installed on a machine that has lost its GPU.
+#[test]
+fn a_driver_without_a_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("libcuda.so");
+    let code = "int cuDriverGetVersion(int *version) { *version = 13010; return 0; }\n\
+                int cuInit(unsigned flags) { return 100; }\n";
+    library(&path, "libcuda.so", code);
+    let said = outcome(&CudaOptions { driver_path: Some(path), ..options() });
+    assert!(said.contains("probe: no CUDA device 0: the driver reports none"), "{said}");
+}
+
+#[test]
+fn a_driver_that_fails_is_told_in_its_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("libcuda.so");
+    library(&path, "libcuda.so", &(driver_code(13_000, (9, 0)) + &loading(200, 0)));
+    let said = outcome(&CudaOptions { driver_path: Some(path), ..options() });
+    assert!(said.contains("open: loading probe.cu: CUDA_ERROR_INVALID_IMAGE (some words)"), "{said}");
+}
+
 #[test]
 fn a_stub_is_told_from_a_driver() {
     let folder = tempfile::tempdir().unwrap();
