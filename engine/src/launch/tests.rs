@@ -12,7 +12,9 @@ use engine::model::{DecodeKernel, WeightForm, cuda};
 use engine::runner::Runner;
 use engine::sizing::warm_up::WarmUp;
 use engine::tuning::Autotune;
-use engine_config::exec::{ActivationDtype, AttentionBackend, Device, GemmAutotune, GemmWarmup, WeightDtype};
+use engine_config::exec::{
+    ActivationDtype, AttentionBackend, Device, GemmAutotune, GemmWarmup, ON_CUDA_ALONE, WeightDtype,
+};
 use engine_config::model::{self, OutputHead};
 use engine_config::{Settings, SettingsSetters};
 use kernels::cpu::Isa;
@@ -318,7 +320,7 @@ fn the_kernels_of_attention_follow_the_device_and_the_settings_and_say_why() {
     for (flags, why) in [
         (
             &["--device=cuda", "--attention-backend=cuda-split-kv"][..],
-            "--attention-backend cuda-split-kv: it takes one new token of each sequence; \
+            "--attention-backend cuda-split-kv: it takes one new token of each sequence (--decode-attention-backend is for those); \
              supported here for prompts: cuda-paged",
         ),
         (
@@ -411,6 +413,14 @@ fn flips() -> Vec<Flip> {
     let all: Vec<_> = leaves.map(|leaf| leaf.split_once(':').expect("a type").0).collect();
     assert_eq!(flips.map(|(path, _)| path).as_slice(), all, "every setting is flipped");
     flips.into()
+}
+
+/// A path that no setting has would never be told.
+#[test]
+fn settings_of_cuda_alone_are_settings() {
+    let all = flips().iter().map(|&(path, _)| path).collect::<Vec<_>>();
+    let unknown: Vec<_> = ON_CUDA_ALONE.iter().filter(|path| !all.contains(path)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 /// What is captured carries the key of the settings that it was built from, and of no others.

@@ -94,7 +94,7 @@ pub(super) fn split_shape(config: &ModelConfig, page_size: usize, split_tokens: 
 enum Obstacle {
     #[error("it is a kernel of {}, where the model does not run", if *on_cuda { "CUDA" } else { "the CPU" })]
     Elsewhere { on_cuda: bool },
-    #[error("it takes one new token of each sequence")]
+    #[error("it takes one new token of each sequence (--decode-attention-backend is for those)")]
     SingleTokens,
     #[error("it adds in another order than the kernel of prompts, which --enable-deterministic-inference forbids")]
     OtherOrder,

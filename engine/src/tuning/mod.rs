@@ -26,6 +26,10 @@ const LEAST_ROWS: usize = 16;
 /// A sum goes over its row in one order in every block, which the tests of the kernels hold all candidates to.
 const BLOCKS_AGREE: bool = true;
 
+/// Told to who has asked for blocks that are measured, where there is nothing to measure.
+const NOTHING_PREPARED: &str = "--gemm-autotune chooses blocks for the sizes that --gemm-warmup prepares, and that is off: \
+                                products run in built-in blocks";
+
 /// What is to be prepared, and how.
 #[derive(Clone, Debug)]
 pub struct Preparation {
@@ -110,7 +114,10 @@ fn choose_blocks(
         missing,
     };
     let mut ahead = CompiledAhead::default();
-    if let Verdict::BuiltIn(_) = gate(situation(sizes.len())) {
+    if let Verdict::BuiltIn(reason) = gate(situation(sizes.len())) {
+        if reason == Reason::NothingPrepared && preparation.is_asked {
+            report.warnings.push(NOTHING_PREPARED.to_owned());
+        }
         return Ok(ahead);
     }
     let device = model.device_facts()?;
@@ -145,7 +152,9 @@ fn choose_blocks(
                 let chosen = measured.found.choices.iter().copied();
                 table = TileTable::new(table.choices().iter().copied().chain(chosen));
                 measured.tell(of_all, report);
-                let is_kept = measured.found.choices.is_empty() || keep(&table, preparation, (&key, &device), report);
+                // A start that has all the kernels would find a table of some, and measure nothing.
+                let is_worth_keeping = !measured.found.choices.is_empty() && measured.not_prebuilt == 0;
+                let is_kept = is_worth_keeping && keep(&table, preparation, (&key, &device), report);
                 measured.tell_of_the_rest(preparation.limit, of_all, is_kept, report);
                 ahead = measured.ahead;
             }
@@ -166,6 +175,8 @@ struct Measured {
     too_large: usize,
     /// Why blocks could not be measured.
     failures: Vec<CudaError>,
+    /// Kinds of blocks without a kernel.
+    not_prebuilt: usize,
     seconds: f64,
     /// What was compiled.
     ahead: CompiledAhead,
@@ -186,7 +197,13 @@ impl Measured {
     }
 
     fn tell_of_the_rest(&self, limit: Duration, of_all: usize, is_kept: bool, report: &mut Report) {
-        let Self { found: Found { failed, left, .. }, too_large, failures, .. } = self;
+        let Self { found: Found { failed, left, .. }, too_large, failures, not_prebuilt, .. } = self;
+        if *not_prebuilt > 0 {
+            report.warnings.push(format!(
+                "{not_prebuilt} kinds of blocks were not measured, which are not among the prebuilt kernels: what was measured \
+                 of the others is not kept (with NVRTC all are measured)"
+            ));
+        }
         if *left > 0 {
             let next = if is_kept { ", and the next start goes on with them" } else { "" };
             report.warnings.push(format!(
@@ -223,9 +240,9 @@ fn tune(model: &CudaDecoder, preparation: &Preparation, missing: &[Size]) -> std
     let most = fitting.iter().map(|size| size.rows).max().unwrap_or(0);
     let mut stopwatch = model.stopwatch(most)?;
     let found = search(&fitting, preparation.limit, &mut stopwatch)?;
-    let (ahead, failures) = stopwatch.finish();
+    let (ahead, failures, not_prebuilt) = stopwatch.finish();
     let too_large = missing.len() - fitting.len();
-    Ok(Measured { found, too_large, failures, seconds: start.elapsed().as_secs_f64(), ahead })
+    Ok(Measured { found, too_large, failures, not_prebuilt, seconds: start.elapsed().as_secs_f64(), ahead })
 }
 
 /// Keeps a table for the next start, or says why it is lost. Whether it is kept.

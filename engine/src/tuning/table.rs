@@ -186,7 +186,15 @@ impl TileTable {
     /// written.
     pub fn read(folder: &Path, key: &TableKey) -> Result<Option<Self>, String> {
         let path = key.path(folder);
-        let text = match fs::read_to_string(&path) {
+        let whole = || {
+            // Asked before it is opened: opening a pipe waits for somebody who writes into it.
+            if fs::metadata(&path)?.is_file() {
+                fs::read_to_string(&path)
+            } else {
+                Err(io::Error::other("it is no file"))
+            }
+        };
+        let text = match whole() {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);
@@ -358,6 +366,15 @@ mod tests {
         TileTable::default().write(folder.path(), &key(), &device()).unwrap();
         assert_eq!(io::read_to_string(reader).unwrap(), before);
         assert_eq!(TileTable::read(folder.path(), &key()), Ok(Some(TileTable::default())));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mkfifo").arg(key().path(folder.path())).status();
+        assert!(made.unwrap().success());
+        let why = TileTable::read(folder.path(), &key()).unwrap_err();
+        assert!(why.ends_with("it cannot be read: it is no file"), "{why}");
     }
 
     /// A table of a version with other blocks, which wrote it correctly.

@@ -180,6 +180,7 @@ impl CudaDecoder {
             kernels: Vec::new(),
             ahead: CompiledAhead::default(),
             failures: Vec::new(),
+            not_prebuilt: 0,
             start,
         })
     }
@@ -198,6 +199,8 @@ pub(crate) struct ProductStopwatch<'a> {
     kernels: Vec<((MatrixFormat, GemmTile), Option<ProductKernels>)>,
     ahead: CompiledAhead,
     failures: Vec<CudaError>,
+    /// Kernels that are not among the prebuilt ones, where nothing can compile them.
+    not_prebuilt: usize,
     start: Instant,
 }
 
@@ -214,9 +217,10 @@ fn only(format: MatrixFormat, tile: GemmTile) -> ProductKernels {
 }
 
 impl ProductStopwatch<'_> {
-    /// The programs that were compiled, some of which the model may load now, and why blocks could not be measured.
-    pub(crate) fn finish(self) -> (CompiledAhead, Vec<CudaError>) {
-        (self.ahead, self.failures)
+    /// The programs that were compiled, some of which the model may load now, why blocks could not be measured, and for how many
+    /// there was no kernel.
+    pub(crate) fn finish(self) -> (CompiledAhead, Vec<CudaError>, usize) {
+        (self.ahead, self.failures, self.not_prebuilt)
     }
 
     /// The blocks to compile next: all that the first of these sizes lacks, and of the others as many as are compiled at once.
@@ -241,7 +245,10 @@ impl ProductStopwatch<'_> {
         let kernel = match kernel.prepare(&self.model.device, format, ANY_SIZE) {
             Ok(()) => Some(kernel),
             // Kernels that were built elsewhere are those of the built-in blocks.
-            Err(CudaError::NotPrebuilt { .. }) => None,
+            Err(CudaError::NotPrebuilt { .. }) => {
+                self.not_prebuilt += 1;
+                None
+            }
             Err(error) => self.failed(error)?,
         };
         self.kernels.push(((format, tile), kernel));

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use engine::checkpoint::{Checkpoint, LoadFormat};
-use engine::model::{Batch, CudaChoices, CudaDecoder, CudaSizes, CudaState, MatrixFormat, Product};
+use engine::model::{Batch, CudaChoices, CudaDecoder, CudaSizes, CudaState, MatrixFormat, Product, cuda};
 use engine::sizing::warm_up::WarmUp;
 use engine::tuning::{Autotune, Choice, KeyParts, Preparation, Report, Size, TableKey, TileTable, prepare};
 use kernel_tests::options;
@@ -232,6 +232,20 @@ fn what_was_measured_is_kept_found_again_and_replaced_when_it_is_damaged() {
 }
 
 #[test]
+fn who_asks_for_blocks_where_no_size_is_prepared_is_told() {
+    let cache = Arc::new(kernel_tests::kernel_cache());
+    let mut decoder = load("llama", &cache);
+    for (autotune, is_asked, told) in
+        [(Autotune::Auto, true, 1), (Autotune::Kept, true, 1), (Autotune::Kept, false, 0), (Autotune::Off, true, 0)]
+    {
+        let preparation = Preparation { is_asked, ..preparation(WarmUp::Off, autotune, None) };
+        let Report { notes, warnings } = prepared(&mut decoder, &preparation);
+        assert!(notes.is_empty() && warnings.len() == told, "{autotune:?}: {warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.contains("--gemm-warmup")), "{warnings:?}");
+    }
+}
+
+#[test]
 fn what_there_was_no_time_for_is_measured_by_the_next_start() {
     let cache = Arc::new(kernel_tests::kernel_cache());
     let folder = tempfile::tempdir().expect("a folder");
@@ -292,6 +306,32 @@ fn what_is_compiled_for_measuring_is_compiled_once_and_gone_afterwards() {
         assert_eq!(again.compiled, once.compiled);
         assert!(again.found - once.found >= once.compiled - start.compiled, "{start:?} {once:?} {again:?}");
     }
+}
+
+/// As where kernels were built elsewhere, which are those of the built-in blocks, and nothing can compile others.
+#[test]
+fn what_is_measured_without_the_kernels_of_other_blocks_is_not_kept() {
+    let [kernels, tables, empty] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+    let plan = open("llama");
+    let plan = plan.plan().unwrap_or_else(|error| panic!("{error}"));
+    let programs = cuda::programs(&plan, SIZES.page_size, SPLIT).unwrap_or_else(|error| panic!("{error}"));
+    let prebuilt = Prebuilt::new(kernels.path().to_owned());
+    let built = prebuilt.build(&kernel_tests::compiler(), &programs, &[Target::Ptx], NonZeroUsize::MIN);
+    built.unwrap_or_else(|error| panic!("{error}"));
+    let options = CudaOptions {
+        nvrtc_path: Some(empty.path().to_owned()),
+        prebuilt: Some(kernels.path().to_owned()),
+        kernel_cache: None,
+        ..options()
+    };
+    let mut decoder = load_with(&open("llama"), &options, true);
+    let report = prepared(&mut decoder, &preparation(WarmUp::Fast, Autotune::Auto, Some(tables.path())));
+    let [warning] = &report.warnings[..] else { panic!("{report:?}") };
+    assert!(
+        warning.contains("kinds of blocks were not measured, which are not among the prebuilt kernels"),
+        "{warning}"
+    );
+    assert!(fs::read_dir(tables.path()).expect("the folder").next().is_none());
 }
 
 /// A folder of kernels in which those of one kind of block are damaged: they cannot be loaded, and all others are compiled.
