@@ -12,7 +12,8 @@ use crate::{Outcome, PARTS, engine};
 
 const USAGE: &str = "on_gpu [--output FOLDER] [--only PART]... [--minutes NUMBER] [--thin] [--emulated] \
     [--nvrtc FOLDER] [--prebuilt FOLDER] [--models FOLDER] [--cache FOLDER]\n\
-    on_gpu --prebuild FOLDER --target NAME... [--only PART]... [--thin] [--models FOLDER]\n\n\
+    on_gpu --prebuild FOLDER --target NAME... [--only PART]... [--thin] [--models FOLDER] \
+    [--nvrtc FOLDER]\n\n\
     PART is sample, opcodes, timing, engine, torch, parity, sanitizer or random; all of them, in this order, unless some \
     are named.\n\
     --output    where the JSON files go; target/on_gpu unless given\n\
@@ -173,7 +174,7 @@ mod tests {
         let words = "--output a --models m --nvrtc b --prebuilt c --thin --only sample";
         let asked = parse(&words.split(' ').collect::<Vec<_>>()).unwrap();
         let elsewhere = Asked { output: "d".into(), ..asked.clone() };
-        let task: Task = "sample:1:3:7".parse().unwrap();
+        let task: Task = "sample:1:3:7:products".parse().unwrap();
         let found = Asked::parse(elsewhere.for_task(&task)).unwrap();
         assert_eq!(found.alone, Some(task));
         assert_eq!((&found.output, &found.models), (&"d".into(), &asked.models));

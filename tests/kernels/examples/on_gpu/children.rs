@@ -1,5 +1,6 @@
 //! Running the steps of a part in processes, which are begun again behind a step that has ended one.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -10,14 +11,21 @@ use serde_json::{Value, json};
 
 use crate::alone::{Task, words_of};
 use crate::asked::Asked;
-use crate::{Outcome, skipped, steps_of};
+use crate::{Outcome, Title, skipped, steps_of};
 
-/// Steps of a share that may end their process, before the rest is given up.
-const MOST_ENDS: usize = 12;
+/// Steps of a kind that may end their process, before the rest of that kind is left out of a share.
+const MOST_ENDS_OF_A_KIND: usize = 3;
+/// Steps of a share that may, before all the rest is given up.
+const MOST_ENDS: usize = 40;
 
-/// A step that takes longer is taken for one without an end. Most of its time is compilation and the reference.
-fn patience(asked: &Asked) -> Duration {
-    if asked.is_emulated { Duration::from_mins(5) } else { Duration::from_secs(90) }
+/// A step that takes longer is taken for one without an end, where so many of its share had none. Most of a step's time is
+/// compilation and the reference; where there is little to compile, time is not to be lost with each kernel that hangs.
+fn patience(asked: &Asked, endless: usize) -> Duration {
+    if asked.is_emulated {
+        return Duration::from_mins(5);
+    }
+    let compiles = asked.options.prebuilt.is_none();
+    Duration::from_secs(if endless == 0 || compiles { 90 } else { 20 })
 }
 
 /// What has come of steps.
@@ -31,6 +39,8 @@ struct Report {
     /// Of steps, and of what is none.
     failed: Vec<String>,
     values: Vec<Value>,
+    /// Names of steps that were not run because others of their kind ended their process.
+    left_out: Vec<String>,
 }
 
 impl Report {
@@ -47,6 +57,7 @@ impl Report {
             tried: solved + failed.len(),
             failed,
             values: by["values"].as_array().cloned().unwrap_or_default(),
+            left_out: Vec::new(),
         }
     }
 
@@ -60,6 +71,7 @@ impl Report {
         self.tried += other.tried;
         self.failed.extend(other.failed);
         self.values.extend(other.values);
+        self.left_out.extend(other.left_out);
     }
 
     /// As the file of a part that has so many steps.
@@ -76,32 +88,38 @@ impl Report {
         if left > 0 {
             notes.push(format!("incomplete: {left} of {steps} steps were not run"));
         }
+        if !self.left_out.is_empty() {
+            let count = self.left_out.len();
+            notes.push(format!(
+                "{count} of these because others of their kind ended their process; `left_out` names them"
+            ));
+        }
         json!({
             "device": self.device, "target": self.target, "solved": self.solved, "failed": self.failed, "left": left,
-            "notes": notes, "values": self.values,
+            "left_out": self.left_out, "notes": notes, "values": self.values,
         })
     }
 }
 
 /// Runs all steps of a part.
-pub(crate) fn run(asked: &Asked, part: &str, steps: usize) -> Value {
-    if steps == 0 {
+pub(crate) fn run(asked: &Asked, part: &str) -> Value {
+    let titles: Vec<Title> = steps_of(part, asked).into_iter().map(|step| step.title).collect();
+    if titles.is_empty() {
         return skipped("the sample is all that is thin");
     }
-    let shares = shares(asked, part, steps);
-    let tasks = (0..shares).map(|share| Task { part: part.to_owned(), share, shares, from: 0 });
+    let shares = shares(asked, part, titles.len());
+    let tasks = (0..shares).map(|share| Task::whole(part, share, shares));
     let report = side_by_side(tasks, |task| {
-        let name = |step| steps_of(part, asked).into_iter().nth(step).map_or_else(String::new, |step| step.name);
-        follow(task, name, |task| {
+        follow(task, &titles, |task, endless| {
             let path = task.report(asked);
             // One of the process before would be taken for this one's.
             let _ = fs::remove_file(&path);
-            let end = process(asked, task, &path)?;
+            let end = process(asked, task, &path, patience(asked, endless))?;
             let told = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
             Ok((end, told))
         })
     });
-    report.result(part, steps)
+    report.result(part, titles.len())
 }
 
 /// Into how many processes a part is divided: most of a step's time is compilation and the reference, which take one core
@@ -139,16 +157,17 @@ enum End {
     Late,
 }
 
-/// Runs the steps of a task, in another process behind each that has ended one. `process` runs one, and says how it has
-/// ended and what it has told.
+/// Runs the steps of a task, in another process behind each that has ended one. `process` runs one, given how many steps
+/// had no end before, and says how it has ended and what it has told.
 fn follow(
     mut task: Task,
-    name: impl Fn(usize) -> String,
-    mut process: impl FnMut(&Task) -> Outcome<(End, Option<Value>)>,
+    titles: &[Title],
+    mut process: impl FnMut(&Task, usize) -> Outcome<(End, Option<Value>)>,
 ) -> Report {
     let mut all = Report::default();
+    let (mut endless, mut ends) = (0, HashMap::new());
     for _ in 0..MOST_ENDS {
-        let (end, told) = match process(&task) {
+        let (end, told) = match process(&task, endless) {
             Ok(process) => process,
             Err(error) => {
                 all.failed.push(format!("{}: {error}", task.argument()));
@@ -163,7 +182,10 @@ fn follow(
             End::Late => return all,
             End::Itself(status) if has_begun && at.is_none() && status.success() => return all,
             End::Itself(status) => format!("the process ended: {status}"),
-            End::Endless(patience) => format!("no end within {} s", patience.as_secs()),
+            End::Endless(patience) => {
+                endless += 1;
+                format!("no end within {} s", patience.as_secs())
+            }
         };
         let Some(at) = at else {
             let place = if has_begun { "after its last step" } else { "before its first step" };
@@ -172,21 +194,29 @@ fn follow(
         };
         // A step that took the device with it has been told as a failure.
         if told["is_lost"] != true {
-            all.failed.push(format!("{}: {why}", name(at)));
+            let name = titles.get(at).map_or_else(|| format!("step {at}"), |title| title.name.clone());
+            all.failed.push(format!("{name}: {why}"));
             all.tried += 1;
         }
         task.from = at + 1;
+        let Some(Title { kind, .. }) = titles.get(at) else { continue };
+        let ends = ends.entry(kind).or_insert(0);
+        *ends += 1;
+        if *ends == MOST_ENDS_OF_A_KIND {
+            let rest = titles.iter().enumerate().filter(|(step, title)| title.kind == *kind && task.has(*step, kind));
+            all.left_out.extend(rest.map(|(_, title)| title.name.clone()));
+            task.without.push(kind.clone());
+        }
     }
     all.failed.push(format!("{}: given up after {MOST_ENDS} steps that ended their process", task.argument()));
     all
 }
 
-fn process(asked: &Asked, task: &Task, report: &Path) -> Outcome<End> {
+fn process(asked: &Asked, task: &Task, report: &Path, patience: Duration) -> Outcome<End> {
     // What a process says goes to a file beside its report.
     let said = File::options().create(true).append(true).open(report.with_extension("log"))?;
     let mut child = command(asked, task)?.stdout(said.try_clone()?).stderr(said).spawn()?;
     let (mut latest, mut since) = (None, Instant::now());
-    let patience = patience(asked);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(End::Itself(status));
@@ -222,44 +252,46 @@ mod tests {
     const SEGMENTATION_FAULT: i32 = 11;
 
     fn task() -> Task {
-        Task { part: "parity".to_owned(), share: 0, shares: 1, from: 0 }
+        Task::whole("parity", 0, 1)
     }
 
     fn ended(status: i32) -> End {
         End::Itself(ExitStatus::from_raw(status))
     }
 
-    fn told(at: Value, solved: usize, failed: &[&str]) -> Value {
+    fn told(at: &Value, solved: usize, failed: &[&str]) -> Value {
         json!({
             "device": "a GPU", "target": "sm_90", "solved": solved, "failed": failed, "values": [], "at": at,
             "is_lost": false,
         })
     }
 
-    /// What comes of processes that end so one after another, and from which step on each ran.
+    fn title(kind: &str, step: usize) -> Title {
+        Title { kind: kind.to_owned(), name: format!("{kind} {step}") }
+    }
+
+    /// What comes of processes that end so one after another, and from which step on each ran. Each step is of another kind.
     fn followed(ends: Vec<(End, Option<Value>)>) -> (Report, Vec<usize>) {
+        let titles: Vec<_> =
+            (0..100).map(|step| Title { kind: step.to_string(), name: format!("step {step}") }).collect();
         let (mut ends, mut begun) = (ends.into_iter(), Vec::new());
-        let report = follow(
-            task(),
-            |step| format!("step {step}"),
-            |task| {
-                begun.push(task.from);
-                ends.next().ok_or_else(|| "another process was begun".into())
-            },
-        );
+        let report = follow(task(), &titles, |task, _| {
+            begun.push(task.from);
+            ends.next().ok_or_else(|| "another process was begun".into())
+        });
         (report, begun)
     }
 
     #[test]
     fn a_process_that_tells_all_and_ends_well_is_no_failure() {
-        let (report, begun) = followed(vec![(ended(SUCCESS), Some(told(Value::Null, 3, &[])))]);
+        let (report, begun) = followed(vec![(ended(SUCCESS), Some(told(&Value::Null, 3, &[])))]);
         assert_eq!((report.solved, report.tried, &*report.failed, &*begun), (3, 3, &[][..], &[0][..]));
         assert_eq!(report.result("parity", 3)["notes"], json!([]));
     }
 
     #[test]
     fn however_a_process_ends_it_is_told() {
-        let whole = Some(told(Value::Null, 3, &[]));
+        let whole = Some(told(&Value::Null, 3, &[]));
         for (end, said, words) in [
             (ended(SEGMENTATION_FAULT), whole.clone(), "after its last step, the process ended: signal: 11"),
             (ended(1 << 8), whole.clone(), "after its last step, the process ended: exit status: 1"),
@@ -277,15 +309,15 @@ mod tests {
     #[test]
     fn the_rest_is_run_behind_a_step_that_ended_its_process() {
         let lost = |at: usize| {
-            let mut told = told(json!(at), 0, &["step 5: the device is lost"]);
+            let mut told = told(&json!(at), 0, &["step 5: the device is lost"]);
             told["is_lost"] = json!(true);
             Some(told)
         };
         let (report, begun) = followed(vec![
-            (ended(SEGMENTATION_FAULT), Some(told(json!(2), 2, &[]))),
+            (ended(SEGMENTATION_FAULT), Some(told(&json!(2), 2, &[]))),
             (ended(SUCCESS), lost(5)),
-            (End::Endless(Duration::from_secs(7)), Some(told(json!(6), 0, &[]))),
-            (End::Late, Some(told(json!(9), 2, &[]))),
+            (End::Endless(Duration::from_secs(7)), Some(told(&json!(6), 0, &[]))),
+            (End::Late, Some(told(&json!(9), 2, &[]))),
         ]);
         assert_eq!(begun, [0, 3, 6, 7]);
         let failed =
@@ -300,23 +332,67 @@ mod tests {
 
     #[test]
     fn steps_that_were_not_run_are_counted_whatever_else_failed() {
-        let (report, begun) = followed((0..MOST_ENDS).map(|at| (ended(9), Some(told(json!(at), 0, &[])))).collect());
+        let (report, begun) = followed((0..MOST_ENDS).map(|at| (ended(9), Some(told(&json!(at), 0, &[])))).collect());
         assert_eq!(begun.len(), MOST_ENDS);
         assert!(report.failed.last().unwrap().contains("given up"), "{:?}", report.failed);
+        let result = report.result("parity", MOST_ENDS + 8);
+        assert_eq!(result["left"], 8);
+        assert_eq!(result["notes"], json!([format!("incomplete: 8 of {} steps were not run", MOST_ENDS + 8)]));
+    }
+
+    /// A process that ends with each step of one kind, as one kernel that is broken everywhere makes it.
+    #[test]
+    fn a_kind_of_steps_that_ends_processes_is_left_out_and_others_are_run() {
+        let titles: Vec<_> = (0..20).map(|step| title(["broken", "right"][step % 2], step)).collect();
+        let mut begun = Vec::new();
+        let report = follow(task(), &titles, |task, _| {
+            begun.push(task.from);
+            let wanted: Vec<_> = (0..20).filter(|&step| task.has(step, &titles[step].kind)).collect();
+            let before = wanted.iter().take_while(|&&step| titles[step].kind != "broken").count();
+            Ok(match wanted.get(before) {
+                Some(at) => (ended(SEGMENTATION_FAULT), Some(told(&json!(at), before, &[]))),
+                None => (ended(SUCCESS), Some(told(&Value::Null, before, &[]))),
+            })
+        });
+        assert_eq!(begun, [0, 1, 3, 5]);
+        assert_eq!((report.solved, report.failed.len(), report.tried), (10, 3, 13));
+        let left_out: Vec<_> = (6..20).step_by(2).map(|step| format!("broken {step}")).collect();
+        assert_eq!(report.left_out, left_out);
         let result = report.result("parity", 20);
-        assert_eq!(result["left"], 20 - MOST_ENDS);
-        assert_eq!(result["notes"], json!([format!("incomplete: {} of 20 steps were not run", 20 - MOST_ENDS)]));
+        assert_eq!((&result["left"], &result["left_out"]), (&json!(7), &json!(left_out)));
+        assert!(result["notes"][1].as_str().unwrap().starts_with("7 of these because"), "{}", result["notes"]);
+    }
+
+    #[test]
+    fn there_is_less_patience_after_a_step_without_an_end() {
+        let endless = |at: usize| (End::Endless(Duration::from_secs(7)), Some(told(&json!(at), 0, &[])));
+        let titles: Vec<_> = (0..4).map(|step| title("hanging", step)).collect();
+        let ends = [endless(0), (ended(9), Some(told(&json!(1), 0, &[]))), endless(2), (ended(SUCCESS), None)];
+        let (mut ends, mut before) = (ends.into_iter(), Vec::new());
+        follow(task(), &titles, |_, endless| {
+            before.push(endless);
+            Ok(ends.next().unwrap())
+        });
+        assert_eq!(before, [0, 1, 1, 2]);
+
+        let asked = |words: &[&str]| Asked::parse(words.iter().map(Into::into)).unwrap();
+        let seconds = |asked: &Asked| [0, 1, 2].map(|endless| patience(asked, endless).as_secs());
+        let prebuilt = asked(&["--prebuilt", "kernels"]);
+        assert_eq!(seconds(&prebuilt), [90, 20, 20]);
+        // A step may have to compile.
+        assert_eq!(seconds(&asked(&[])), [90; 3]);
+        assert_eq!(seconds(&Asked { is_emulated: true, ..prebuilt }), [300; 3]);
     }
 
     #[test]
     fn a_part_without_time_is_skipped_and_not_right() {
-        let (report, _) = followed(vec![(End::Late, Some(told(json!(0), 0, &[])))]);
+        let (report, _) = followed(vec![(End::Late, Some(told(&json!(0), 0, &[])))]);
         assert_eq!(report.result("parity", 20), skipped("there was no time"));
     }
 
     #[test]
     fn what_is_told_later_does_not_replace_the_device() {
-        let mut all = Report::told(&told(Value::Null, 1, &[]));
+        let mut all = Report::told(&told(&Value::Null, 1, &[]));
         all.add(Report::told(&Value::Null));
         all.add(Report::default());
         assert_eq!((&all.device, &all.target), (&json!("a GPU"), &json!("sm_90")));

@@ -1,9 +1,10 @@
 //! Everything that only a GPU can say of the kernels, in one run: `cargo run --release -p kernel-tests --example on_gpu`.
 //!
-//! Are the results right, on every problem of the tests and many drawn at random, and those of small models; what NVIDIA's
-//! sanitizer finds; how long kernels take, beside the least that the memory or the arithmetic of the device allows; and
-//! what single instructions make of random operands. Each part leaves a JSON file, what says most in the least time first,
-//! and `summary.json` says what has come of all of them. With `--emulated` it runs on the emulated device, on a sample.
+//! Are the results right, on the problems that the kernel tests share and many drawn at random, and those of small models;
+//! what NVIDIA's sanitizer finds; how long kernels take, beside the least that the memory or the arithmetic of the device
+//! allows; and what single instructions make of random operands. Each part leaves a JSON file, what says most in the least
+//! time first, and `summary.json` says what has come of all of them, with the numbers that were found. With `--emulated` it
+//! runs on the emulated device, on a sample.
 //!
 //! After a kernel that fails, nothing on a device works for the rest of its process. So each part runs in processes of its
 //! own, which go on behind what failed; see `children.rs`.
@@ -31,17 +32,45 @@ mod timing;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Does something on a device, and says what came of it. It panics where a result is wrong.
-type Run = dyn Fn(&CudaDevice) -> Outcome<Value>;
+/// What a step has found. What was measured is kept beside what is wrong: there it says most.
+#[derive(Debug, Default)]
+struct Found {
+    /// Null where there is nothing to tell.
+    value: Value,
+    failed: Vec<String>,
+}
+
+/// Does something on a device, and says what came of it. It panics where a result is wrong and nothing else can be told.
+type Run = dyn Fn(&CudaDevice) -> Outcome<Found>;
+
+/// What a step is called.
+#[derive(Debug, Clone)]
+struct Title {
+    /// What its name begins with: steps of one kind run much the same kernels, and fail alike.
+    kind: String,
+    name: String,
+}
 
 struct Step {
-    name: String,
+    title: Title,
     run: Box<Run>,
 }
 
 impl Step {
-    fn new(name: impl Into<String>, run: impl Fn(&CudaDevice) -> Outcome<Value> + 'static) -> Self {
-        Self { name: name.into(), run: Box::new(run) }
+    /// Something that is alone of its kind.
+    fn new(kind: &str, run: impl Fn(&CudaDevice) -> Outcome<Found> + 'static) -> Self {
+        Self { title: Title { kind: kind.to_owned(), name: kind.to_owned() }, run: Box::new(run) }
+    }
+
+    /// Something of a kind of which there are several; the rest of its name says which.
+    fn of(kind: &str, rest: &str, run: impl Fn(&CudaDevice) -> Outcome<Found> + 'static) -> Self {
+        Self { title: Title { kind: kind.to_owned(), name: format!("{kind}{rest}") }, run: Box::new(run) }
+    }
+}
+
+impl From<Value> for Found {
+    fn from(value: Value) -> Self {
+        Self { value, failed: Vec::new() }
     }
 }
 
@@ -55,7 +84,7 @@ enum Way {
 
 const PARTS: [(&str, Way); 8] = [
     ("sample", Way::Steps(|_| parity::steps(true))),
-    ("opcodes", Way::Steps(|_| vec![Step::new("opcodes", |device| Ok(opcodes::dump(device, 1)?))])),
+    ("opcodes", Way::Steps(|_| vec![Step::new("opcodes", |device| Ok(opcodes::dump(device, 1)?.into()))])),
     ("timing", Way::Steps(|asked| timing::steps(asked.is_thin, asked.prebuild.is_some()))),
     ("engine", Way::Steps(|asked| engine::steps(&asked.models, &asked.options, asked.is_thin))),
     ("torch", Way::Outside(outside::torch)),
@@ -114,7 +143,7 @@ fn run() -> Outcome {
             _ if *name == prebuild::LEFT_OUT && facts.compiler.is_none() && !asked.names(name) => {
                 skipped("there is no NVRTC for kernels that were not compiled before")
             }
-            Way::Steps(steps) => children::run(&asked, name, steps(&asked).len()),
+            Way::Steps(_) => children::run(&asked, name),
             Way::Outside(run) => run(&asked).unwrap_or_else(|error| json!({ "failed": [error.to_string()] })),
         };
         write(&asked.output.join(format!("{name}.json")), &result)?;
@@ -137,6 +166,8 @@ struct Verdict {
     skipped: Option<String>,
     /// What of it was not run, or not to its end.
     notes: Vec<String>,
+    /// The numbers that it has found; null where it has none.
+    values: Value,
 }
 
 impl Verdict {
@@ -146,7 +177,10 @@ impl Verdict {
             texts.map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
         };
         let skipped = result["skipped"].as_str().map(str::to_owned);
-        Self { failed: texts("failed"), skipped, notes: texts("notes") }
+        // Steps have values, and torch's script has times.
+        let has_some = |value: &&Value| !value.is_null() && value.as_array().is_none_or(|values| !values.is_empty());
+        let values = [&result["values"], &result["microseconds"]].into_iter().find(has_some).cloned();
+        Self { failed: texts("failed"), skipped, notes: texts("notes"), values: values.unwrap_or_default() }
     }
 
     fn tell(&self, part: &str, seconds: f64) {
@@ -160,7 +194,7 @@ impl Verdict {
     }
 
     fn json(&self) -> Value {
-        json!({ "failed": self.failed, "skipped": self.skipped, "notes": self.notes })
+        json!({ "failed": self.failed, "skipped": self.skipped, "notes": self.notes, "values": self.values })
     }
 }
 
@@ -235,6 +269,17 @@ mod tests {
         assert_eq!(ended(&[], &results), Err("failed: sample".to_owned()));
         let results = [&results[..], &[("torch", skipped("there is no torch"))]].concat();
         assert_eq!(ended(&["torch"], &results), Err("failed: sample; skipped, though asked for: torch".to_owned()));
+    }
+
+    #[test]
+    fn numbers_are_told_beside_the_verdict() {
+        let values = |result: Value| Verdict::of(&result).json()["values"].clone();
+        let took = json!([{ "took": 7.0 }]);
+        assert_eq!(values(json!({ "failed": ["too slow"], "values": took })), took);
+        assert_eq!(values(json!({ "microseconds": { "linear": 5.0 } })), json!({ "linear": 5.0 }));
+        for none in [json!({ "failed": [], "values": [] }), skipped("there was no time")] {
+            assert_eq!(values(none), Value::Null);
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ const TOOLS: [&str; 4] = ["memcheck", "racecheck", "synccheck", "initcheck"];
 const SANITIZERS: [&str; 2] = ["compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer"];
 /// A tool is not begun with less time than this.
 const SHORTEST: Duration = Duration::from_secs(20);
+/// A torch that takes longer has no end, or the time is better spent on the parts behind it.
+const LONGEST_TORCH: Duration = Duration::from_mins(1);
 /// What `timeout` returns where it has ended a program, and where that took its last means.
 const LATE: [i32; 2] = [124, 137];
 /// What torch's script returns where there is no torch or no GPU for it.
@@ -65,7 +67,7 @@ fn sanitize(asked: &Asked, program: &Path) -> Outcome<Value> {
 
 /// Runs the sample under a tool, and ends it at the limit.
 fn under(asked: &Asked, program: &Path, tool: &str, limit: Option<Duration>) -> Outcome<Run> {
-    let task = Task { part: "sample".to_owned(), share: 0, shares: 1, from: 0 };
+    let task = Task::whole("sample", 0, 1);
     let log = asked.output.join(format!("sanitizer-{tool}.log"));
     let asked = Asked { output: asked.output.join(tool), ..asked.clone() };
     fs::create_dir_all(&asked.output)?;
@@ -143,11 +145,11 @@ impl Run {
 
 /// What torch takes for the same work, if it is there and sees a GPU.
 pub(crate) fn torch(asked: &Asked) -> Outcome<Value> {
-    let left = asked.left();
-    if left.is_some_and(|left| left < SHORTEST) {
+    let limit = asked.left().map_or(LONGEST_TORCH, |left| left.min(LONGEST_TORCH));
+    if limit < SHORTEST {
         return Ok(skipped("there was no time"));
     }
-    match within(left, Path::new("python3")).args(["-c", include_str!("torch_baselines.py")]).output() {
+    match within(Some(limit), Path::new("python3")).args(["-c", include_str!("torch_baselines.py")]).output() {
         Ok(output) => torch_said(&output),
         Err(error) => Ok(skipped(format!("python3: {error}"))),
     }

@@ -27,10 +27,11 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// Times each kernel; where `is_thin`, a small one of the same kind, which shows only that this works. Where `compiles_only`,
 /// kernels are compiled for their sizes and not launched.
 pub(crate) fn steps(is_thin: bool, compiles_only: bool) -> Vec<Step> {
-    let row = |kernel, floor, goal, took: Timing| {
-        Step::new(kernel, move |device| {
+    let row = |kernel: &'static str, floor, goal, took: Timing| {
+        let (kind, rest): (&str, &str) = kernel.split_at(kernel.find(',').unwrap_or(kernel.len()));
+        Step::of(kind, rest, move |device| {
             let bench = Bench { device, is_thin, compiles_only, launches: if is_thin { 1 } else { LAUNCHES } };
-            Ok(took(&bench)?.map_or(Value::Null, |took| bench.row(kernel, floor, goal, took)))
+            Ok(took(&bench)?.map_or(Value::Null, |took| bench.row(kernel, floor, goal, took)).into())
         })
     };
     vec![
