@@ -49,5 +49,5 @@ fn a_device_that_is_not_there_is_an_error() {
     let mut options = options();
     options.ordinal = 3;
     let error = self_check(&options, &SHAPES).unwrap_err();
-    assert_eq!(error.to_string(), "no CUDA device 3: the driver reports 1");
+    assert_eq!(error.to_string(), "no CUDA device 3: the driver reports 1, numbered from 0");
 }
