@@ -117,7 +117,7 @@ pub enum CudaError {
     },
 
     /// There is no device of that number.
-    #[error("no CUDA device {ordinal}: the driver reports {}", if *devices == 0 { "none".to_owned() } else { format!("{devices}, numbered from 0") })]
+    #[error("no CUDA device {ordinal}: the driver reports {}", numbered(*devices))]
     NoDevice {
         /// The number asked for.
         ordinal: usize,
@@ -297,6 +297,10 @@ const LOSES_THE_DEVICE: [CUresult; 4] = [
 
 fn place(folder: Option<&PathBuf>) -> String {
     folder.map_or_else(|| "on the library path".to_owned(), |folder| format!("in {}", folder.display()))
+}
+
+fn numbered(devices: usize) -> String {
+    if devices == 0 { "none".to_owned() } else { format!("{devices}, numbered from 0") }
 }
 
 /// Names what was being done when the driver or the compiler refused.
