@@ -8,7 +8,7 @@ use crate::memory::{AccessError, Memory, Units};
 use crate::opcode::Copies;
 use crate::options::Options;
 use crate::program::Kernel;
-use crate::regs::{LANES, Regs, Row, lanes};
+use crate::regs::{FULL, LANES, Regs, Row, lanes};
 use crate::stats::Stats;
 
 /// What shared memory holds before it is written.
@@ -199,14 +199,29 @@ impl<'a> Block<'a> {
         result.map_err(|(lane, conflict)| self.explain(Who { warp, lane, pc }, "write", conflict))
     }
 
-    /// Completes what the lanes of a warp copy by a `cp.async`.
+    /// Has the lanes in `mask` copy `N` bytes each to offsets in shared memory that have been checked, from what has been
+    /// checked too, if they copy from one allocation; else does nothing and returns false.
     #[inline(always)]
-    pub(crate) fn shared_put<const N: usize>(&mut self, accesses: &Accesses<'_>, data: &[[u8; N]; LANES]) -> Checked {
-        self.shared_touch_units::<N>(accesses, Write::CopyDone)?;
-        for lane in lanes(accesses.mask) {
-            self.shared[accesses.at[lane] as usize..][..N].copy_from_slice(&data[lane]);
+    pub(crate) fn shared_fetch<const N: usize>(&mut self, to: &Row<u64>, from: &Row<u64>, mask: u32) -> bool {
+        let Some(units) = self.memory.load_units::<N>(from, mask, false, None) else { return false };
+        self.stats.global_load_bytes += N as u64 * u64::from(mask.count_ones());
+        let copy = |lane: usize| {
+            let bytes = &units.bytes[units.at[lane] as usize..][..N];
+            self.shared[to[lane] as usize..][..N].copy_from_slice(bytes);
+        };
+        // The same, without looking for lanes.
+        if mask == FULL {
+            (0..LANES).for_each(copy);
+        } else {
+            lanes(mask).for_each(copy);
         }
-        Ok(())
+        true
+    }
+
+    /// Writes to an offset in shared memory that has been checked.
+    #[inline(always)]
+    pub(crate) fn shared_put<const N: usize>(&mut self, offset: u64, data: [u8; N]) {
+        self.shared[offset as usize..][..N].copy_from_slice(&data);
     }
 
     #[cold]

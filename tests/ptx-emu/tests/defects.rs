@@ -443,6 +443,78 @@ fn copies_of_a_warp_are_judged_lane_by_lane() {
     }
 }
 
+/// Lanes of a warp may copy fewer bytes than others, with zeros behind them, and none from wherever it is aligned. What a
+/// copy may not is told of the copy, not of the wait.
+#[test]
+fn copies_of_different_lengths_are_judged_lane_by_lane() {
+    /// Words of the source, of which the last four are not written.
+    const WORDS: usize = 132;
+    type Of = fn(u32) -> u32;
+    type Expected = Option<(FaultKind, u32)>;
+    let apart: Of = |lane| 16 * lane;
+    let cases: [(&str, Of, Of, Expected); 8] = [
+        ("all or nothing", |lane| 16 * (lane % 2), apart, None),
+        ("parts", |lane| lane % 17, apart, None),
+        ("one part", |lane| if lane == 30 { 5 } else { 16 }, apart, None),
+        ("nothing from nowhere", |lane| 16 * (lane % 2), |lane| (16 * lane) << (20 * (1 - lane % 2)), None),
+        (
+            "a part of what is not written",
+            |lane| if lane == 31 { 4 } else { 16 },
+            |lane| 16 * (lane + lane / 31),
+            Some((FaultKind::Uninitialised, 31)),
+        ),
+        (
+            "a part past the source's end",
+            |lane| if lane == 4 { 4 } else { 16 },
+            |lane| if lane == 4 { 528 } else { 16 * lane },
+            Some((FaultKind::OutOfBounds, 4)),
+        ),
+        (
+            "nothing from a misaligned place",
+            |lane| 16 * u32::from(lane != 7),
+            |lane| 16 * lane - 8 * u32::from(lane == 7),
+            Some((FaultKind::Misaligned, 7)),
+        ),
+        ("more than the copy has", |lane| 16 + u32::from(lane == 3), apart, Some((FaultKind::OutOfBounds, 3))),
+    ];
+    let text = support::kernel(
+        ".reg .b32 %r<10>;\n.reg .b64 %d<5>;\n.shared .align 16 .b8 at[512];",
+        "ld.param.u64 %d1, [in];\nld.param.u64 %d2, [out];\nmov.u32 %r1, %tid.x;\nmad.wide.u32 %d3, %r1, 16, %d1;\n\
+         ld.global.v2.u32 {%r2, %r3}, [%d3];\nmov.u32 %r6, at;\nmad.lo.u32 %r6, %r1, 16, %r6;\n\
+         cvt.u64.u32 %d4, %r3;\nadd.u64 %d4, %d4, %d2;\ncp.async.cg.shared.global [%r6], [%d4], 16, %r2;\n\
+         cp.async.wait_all;\nld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [%r6];\nst.global.v4.u32 [%d3], {%r2, %r3, %r4, %r5};",
+    );
+    let copy = 1 + text.lines().position(|line| line.starts_with("cp.async.cg")).unwrap() as u32;
+    for (name, length, from, expected) in cases {
+        let mut device = Device::new(&text);
+        let table: Vec<u32> = (0..32).flat_map(|lane| [length(lane), from(lane), 0, 0]).collect();
+        let table = device.upload(&table);
+        let source = device.buffer(WORDS);
+        let data = support::noise(WORDS - 4, 9).into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+        device.memory.write(source, &data).unwrap();
+        let params = Params::new().u64(table).u64(source);
+        if let Some(expected) = expected {
+            let fault = device.fault("k", 32, &params);
+            assert_eq!((fault.kind, fault.lane), (expected.0, Some(expected.1)), "{name}: {fault}");
+            assert_eq!(fault.ptx_line, copy, "{name}: {fault}");
+            continue;
+        }
+        let stats = device.run("k", 32, &params).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for lane in 0..32 {
+            let copied = device.download(table + 16 * u64::from(lane), 4);
+            let copied: Vec<u8> = copied.into_iter().flat_map(u32::to_le_bytes).collect();
+            let mut expected = [0; 16];
+            let length = length(lane) as usize;
+            if length > 0 {
+                expected[..length].copy_from_slice(&data[from(lane) as usize..][..length]);
+            }
+            assert_eq!(copied, expected, "{name}: lane {lane}");
+        }
+        let copied: u32 = (0..32).map(length).sum();
+        assert_eq!(stats.global_load_bytes, u64::from(copied) + 32 * 8, "{name}");
+    }
+}
+
 #[test]
 fn a_conflict_names_both_lanes_and_the_place() {
     let text = support::kernel(

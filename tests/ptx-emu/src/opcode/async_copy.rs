@@ -33,7 +33,7 @@ struct Copy {
     to: Row<u64>,
     from: Row<u64>,
     /// Bytes read; zeros fill the rest.
-    filled: Row<u32>,
+    filled: Row<u8>,
 }
 
 impl Copies {
@@ -93,6 +93,8 @@ fn start<const N: usize, const TOGETHER: bool>(cx: &mut Cx<'_, '_>, args: &Args,
     while left != 0 {
         let group = copies.committed[left.trailing_zeros() as usize];
         let together = left & mask_of(|lane| copies.committed[lane] == group);
+        // No lane in the mask has more bytes than `N`.
+        let filled = filled.map(|bytes| bytes as u8);
         copies.pending.push_back(Copy { mask: together, whole, group, bytes: N as u32, pc: cx.pc, to, from, filled });
         left &= !together;
     }
@@ -110,9 +112,11 @@ fn check_together<const N: usize>(
     [to, from]: [&Row<u64>; 2],
     filled: &Row<u32>,
 ) -> Checked<bool> {
-    let nothing = mask & mask_of(|lane| filled[lane] == 0);
-    let misaligned = mask_of(|lane| !from[lane].is_multiple_of(N as u64));
-    if (whole | nothing) != mask || nothing & misaligned != 0 || cx.block.shared_units::<N>(to, mask).is_none() {
+    let rest = mask & !whole;
+    if rest != 0 && rest & mask_of(|lane| filled[lane] != 0 || !from[lane].is_multiple_of(N as u64)) != 0 {
+        return Ok(false);
+    }
+    if cx.block.shared_units::<N>(to, mask).is_none() {
         return Ok(false);
     }
     let touch = cx.touch(args, false);
@@ -182,22 +186,16 @@ fn finish(cx: &mut Cx<'_, '_>, mask: u32, keep: Option<u32>) -> Checked {
 /// Makes the copies of the lanes in `mask`, which have been checked when they were started.
 #[inline(always)]
 fn make<const N: usize>(cx: &mut Cx<'_, '_>, copy: &Copy, mask: u32) -> Checked {
-    let mut data = [[0; N]; LANES];
+    cx.block
+        .shared_touch_units::<N>(&Accesses { warp: cx.core.id, pc: copy.pc, at: &copy.to, mask }, Write::CopyDone)?;
     let whole = mask & copy.whole;
-    let mut others = mask;
-    if whole != 0
-        && let Some(units) = cx.block.memory.load_units::<N>(&copy.from, whole, false, None)
-    {
-        for lane in lanes(whole) {
-            data[lane].copy_from_slice(&units.bytes[units.at[lane] as usize..][..N]);
-        }
-        cx.block.stats.global_load_bytes += N as u64 * u64::from(whole.count_ones());
-        others &= !whole;
+    let copied = if whole != 0 && cx.block.shared_fetch::<N>(&copy.to, &copy.from, whole) { whole } else { 0 };
+    for lane in lanes(mask & !copied) {
+        let mut data = [0; N];
+        cx.block.global_copy(lane, copy.from[lane], &mut data[..usize::from(copy.filled[lane])])?;
+        cx.block.shared_put(copy.to[lane], data);
     }
-    for lane in lanes(others) {
-        cx.block.global_copy(lane, copy.from[lane], &mut data[lane][..copy.filled[lane] as usize])?;
-    }
-    cx.block.shared_put(&Accesses { warp: cx.core.id, pc: copy.pc, at: &copy.to, mask }, &data)
+    Ok(())
 }
 
 #[inline(always)]

@@ -1,5 +1,8 @@
 //! `ldmatrix` and `mma`.
 
+#[cfg(target_arch = "x86_64")]
+mod bf16_product;
+
 use super::{Members, Run, Slot, Table};
 use crate::access::Cx;
 use crate::error::Checked;
@@ -7,8 +10,6 @@ use crate::half::{from_bf16, from_e4m3, from_e5m2, from_f16};
 use crate::program::Args;
 use crate::regs::{LANES, Lane, Regs, Row};
 use crate::ty::{Space, Ty};
-#[cfg(target_arch = "x86_64")]
-use crate::vector::multiply_bf16;
 use crate::vector::{Access, M, N, access, multiply, transposed};
 
 const WHOLE_WARP: Members = Members::Warp { full: true };
@@ -78,19 +79,20 @@ fn bf16_product() -> Access {
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
     fn vector(cx: &mut Cx<'_, '_>, args: &Args, _: u32) -> Checked {
         cx.block.stats.matrix_instructions += 1;
-        let regs = &cx.core.regs;
-        let rows = |first: usize| move |operand: usize| u32::row(regs, args.r[first + operand]);
-        let (a, b, c) = (rows(A), rows(B), rows(C));
-        let d = multiply_bf16(std::array::from_fn(a), std::array::from_fn(b), std::array::from_fn(c));
-        for (&reg, values) in args.r.iter().zip(&d) {
-            *u32::row_mut(&mut cx.core.regs, reg) = *values;
-        }
+        bf16_product::multiply(&mut cx.core.regs, args);
+        Ok(())
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+    fn wide(cx: &mut Cx<'_, '_>, args: &Args, _: u32) -> Checked {
+        cx.block.stats.matrix_instructions += 1;
+        bf16_product::multiply_wide(&mut cx.core.regs, args);
         Ok(())
     }
     #[cfg(not(target_arch = "x86_64"))]
-    use plain as vector;
+    use {plain as vector, plain as wide};
 
-    Access::choose(plain, vector)
+    Access::choose_widest(plain, vector, wide)
 }
 
 // The elements of a word, lowest first.
