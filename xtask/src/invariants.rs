@@ -15,6 +15,7 @@ const UNSAFE: &[&str] = &[
     "kernels/src/cuda",
     "tests/cuda-emu",
     "tests/kernels/src/emulator.rs",
+    "tests/ptx-emu/src/opcode/tensor/bf16_product.rs",
     "tests/ptx-emu/src/vector.rs",
 ];
 

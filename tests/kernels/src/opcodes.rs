@@ -336,17 +336,35 @@ fn ordered(bits: u32) -> i64 {
     if bits >> 31 == 0 { magnitude } else { -magnitude }
 }
 
-/// What every instruction makes of random operands on a device.
-pub fn dump(device: &CudaDevice, seed: u64) -> Result<Value, CudaError> {
+/// What every instruction makes of random operands on a device, and which ones it cannot run, with the reason.
+pub fn dump(device: &CudaDevice, seed: u64) -> Result<(Value, Vec<String>), CudaError> {
+    dump_of(device, seed, OPCODES)
+}
+
+fn dump_of(device: &CudaDevice, seed: u64, opcodes: &[Opcode]) -> Result<(Value, Vec<String>), CudaError> {
     let mut noise = Noise::new(seed);
-    let mut opcodes = Vec::new();
-    for opcode in OPCODES {
+    let (mut ran, mut failed) = (Vec::new(), Vec::new());
+    // Before what may leave a device that answers nothing.
+    let name = device.name()?;
+    for (place, opcode) in opcodes.iter().enumerate() {
         let words = opcode.random(&mut noise);
-        let results = opcode.run(device, &words)?;
-        opcodes.push(json!({ "opcode": opcode.name, "operands": hex(&words), "results": hex(&results) }));
+        match opcode.run(device, &words) {
+            Ok(results) => {
+                ran.push(json!({ "opcode": opcode.name, "operands": hex(&words), "results": hex(&results) }));
+            }
+            Err(error) => {
+                failed.push(format!("{}: {error}", opcode.name));
+                let left = opcodes.len() - place - 1;
+                if left > 0 && device.synchronize().is_err() {
+                    failed.push(format!("the device does nothing any more; {left} more instructions were not run"));
+                    break;
+                }
+            }
+        }
     }
     let target = device.target().to_string();
-    Ok(json!({ "format": FORMAT, "device": device.name()?, "target": target, "seed": seed, "opcodes": opcodes }))
+    let dump = json!({ "format": FORMAT, "device": name, "target": target, "seed": seed, "opcodes": ran });
+    Ok((dump, failed))
 }
 
 /// Runs the operands of a dump on a device and says what is different from its results.
@@ -420,4 +438,21 @@ fn words(text: &Value) -> Result<Vec<u32>, String> {
     let parse = |word: &[u8; 8]| u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok();
     let parsed: Option<Vec<_>> = words.iter().map(parse).collect();
     parsed.filter(|_| rest.is_empty()).ok_or_else(|| "words that are no hexadecimal numbers of eight digits".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An instruction that there is not, between two that there are.
+    #[test]
+    fn an_opcode_that_does_not_load_costs_itself_alone() {
+        let opcodes = [exact("add.s32", "r", "rr"), exact("add.s33", "r", "rr"), exact("sub.s32", "r", "rr")];
+        let (dump, failed) = dump_of(&crate::device(), 3, &opcodes).unwrap();
+        let names = dump["opcodes"].as_array().unwrap().iter().map(|entry| entry["opcode"].as_str().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), ["add.s32", "sub.s32"]);
+        let [failure] = &failed[..] else { panic!("{failed:?}") };
+        assert!(failure.starts_with("add.s33: "), "{failure}");
+        assert_eq!(compare(&crate::device(), &dump), Ok(vec![]));
+    }
 }

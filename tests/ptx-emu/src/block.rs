@@ -202,7 +202,7 @@ impl<'a> Block<'a> {
     /// Has the lanes in `mask` copy `N` bytes each to offsets in shared memory that have been checked, from what has been
     /// checked too, if they copy from one allocation; else does nothing and returns false.
     #[inline(always)]
-    pub(crate) fn shared_fetch<const N: usize>(&mut self, to: &Row<u64>, from: &Row<u64>, mask: u32) -> bool {
+    pub(crate) fn shared_copy<const N: usize>(&mut self, to: &Row<u64>, from: &Row<u64>, mask: u32) -> bool {
         let Some(units) = self.memory.load_units::<N>(from, mask, false, None) else { return false };
         self.stats.global_load_bytes += N as u64 * u64::from(mask.count_ones());
         let copy = |lane: usize| {

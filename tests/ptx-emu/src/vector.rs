@@ -72,7 +72,7 @@ impl Access {
         if has_vectors() { Self(vector) } else { Self(plain) }
     }
 
-    /// The same, with a function for processors that have AVX-512F as well.
+    /// The same, with a function for processors that have AVX-512F besides these features, and nothing else.
     pub(crate) fn choose_widest(
         plain: fn(&mut Cx<'_, '_>, &Args, u32) -> Checked,
         vector: unsafe fn(&mut Cx<'_, '_>, &Args, u32) -> Checked,
@@ -83,7 +83,7 @@ impl Access {
 
     #[inline(always)]
     pub(crate) fn run(self, cx: &mut Cx<'_, '_>, args: &Args, mask: u32) -> Checked {
-        // SAFETY: the function is safe, or compiled for features that `choose` has found.
+        // SAFETY: the function is safe, or compiled for features that `choose` or `choose_widest` has found.
         unsafe { (self.0)(cx, args, mask) }
     }
 }

@@ -449,10 +449,13 @@ fn copies_of_a_warp_are_judged_lane_by_lane() {
 fn copies_of_different_lengths_are_judged_lane_by_lane() {
     /// Words of the source, of which the last four are not written.
     const WORDS: usize = 132;
+    /// Has a lane copy from another buffer.
+    const OTHER: u32 = 1 << 20;
     type Of = fn(u32) -> u32;
     type Expected = Option<(FaultKind, u32)>;
     let apart: Of = |lane| 16 * lane;
-    let cases: [(&str, Of, Of, Expected); 8] = [
+    let cases: [(&str, Of, Of, Expected); 9] = [
+        ("from two buffers", |_| 16, |lane| 16 * lane + OTHER * (lane % 2), None),
         ("all or nothing", |lane| 16 * (lane % 2), apart, None),
         ("parts", |lane| lane % 17, apart, None),
         ("one part", |lane| if lane == 30 { 5 } else { 16 }, apart, None),
@@ -487,10 +490,15 @@ fn copies_of_different_lengths_are_judged_lane_by_lane() {
     let copy = 1 + text.lines().position(|line| line.starts_with("cp.async.cg")).unwrap() as u32;
     for (name, length, from, expected) in cases {
         let mut device = Device::new(&text);
-        let table: Vec<u32> = (0..32).flat_map(|lane| [length(lane), from(lane), 0, 0]).collect();
-        let table = device.upload(&table);
+        let [words, other_words] = [9, 10].map(|seed| support::noise(WORDS - 4, seed));
+        let table = device.buffer(4 * 32);
         let source = device.buffer(WORDS);
-        let data = support::noise(WORDS - 4, 9).into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+        let other = (device.upload(&other_words) - source) as u32;
+        let place = |lane| if from(lane) & OTHER != 0 { other + (from(lane) & !OTHER) } else { from(lane) };
+        let lanes = (0..32).flat_map(|lane| [length(lane), place(lane), 0, 0]);
+        device.memory.write(table, &lanes.flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
+        let [data, other_data] =
+            [words, other_words].map(|words| words.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>());
         device.memory.write(source, &data).unwrap();
         let params = Params::new().u64(table).u64(source);
         if let Some(expected) = expected {
@@ -506,7 +514,8 @@ fn copies_of_different_lengths_are_judged_lane_by_lane() {
             let mut expected = [0; 16];
             let length = length(lane) as usize;
             if length > 0 {
-                expected[..length].copy_from_slice(&data[from(lane) as usize..][..length]);
+                let data = if from(lane) & OTHER != 0 { &other_data } else { &data };
+                expected[..length].copy_from_slice(&data[(from(lane) & !OTHER) as usize..][..length]);
             }
             assert_eq!(copied, expected, "{name}: lane {lane}");
         }

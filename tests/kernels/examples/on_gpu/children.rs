@@ -94,10 +94,19 @@ impl Report {
                 "{count} of these because others of their kind ended their process; `left_out` names them"
             ));
         }
-        json!({
+        // A dump is not among the values, which a summary repeats.
+        let (dump, values) = match part {
+            "opcodes" => (self.values.into_iter().next(), Vec::new()),
+            _ => (None, self.values),
+        };
+        let mut result = json!({
             "device": self.device, "target": self.target, "solved": self.solved, "failed": self.failed, "left": left,
-            "left_out": self.left_out, "notes": notes, "values": self.values,
-        })
+            "left_out": self.left_out, "notes": notes, "values": values,
+        });
+        if let Some(dump) = dump {
+            result["dump"] = dump;
+        }
+        result
     }
 }
 
@@ -409,6 +418,10 @@ mod tests {
         let report = || Report { tried: 1, values: vec![json!("a dump")], ..Report::default() };
         assert_eq!(report().result("opcodes", 1), "a dump");
         let failed = Report { failed: vec!["a failure".to_owned()], ..report() };
-        assert_eq!(failed.result("opcodes", 1)["failed"], json!(["a failure"]));
+        let result = failed.result("opcodes", 1);
+        assert_eq!(result["failed"], json!(["a failure"]));
+        assert_eq!((&result["dump"], &result["values"]), (&json!("a dump"), &json!([])));
+        let nothing = Report { failed: vec!["a failure".to_owned()], ..Report::default() }.result("opcodes", 1);
+        assert_eq!((&nothing["dump"], &nothing["values"]), (&Value::Null, &json!([])));
     }
 }

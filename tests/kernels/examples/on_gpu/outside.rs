@@ -21,6 +21,7 @@ const SHORTEST: Duration = Duration::from_secs(20);
 const LONGEST_TORCH: Duration = Duration::from_mins(1);
 /// What `timeout` returns where it has ended a program, and where that took its last means.
 const LATE: [i32; 2] = [124, 137];
+const TORCH: &str = include_str!("torch_baselines.py");
 /// What torch's script returns where there is no torch or no GPU for it.
 const NO_TORCH: i32 = 3;
 /// What the sanitizer says where it has found nothing.
@@ -111,7 +112,9 @@ impl Run {
     /// Why the tool cannot look at this device.
     fn refusal(&self) -> Option<&str> {
         let refusal = |line: &&&str| line.contains("Device not supported");
-        self.findings().iter().find(refusal).copied().filter(|_| self.report.is_null())
+        // Some are refused only when the first kernel is loaded.
+        let has_solved_none = self.report.is_null() || self.report["solved"] == 0;
+        self.findings().iter().find(refusal).copied().filter(|_| has_solved_none)
     }
 
     /// Findings count whether or not there was time for all of the sample.
@@ -149,7 +152,7 @@ pub(crate) fn torch(asked: &Asked) -> Outcome<Value> {
     if limit < SHORTEST {
         return Ok(skipped("there was no time"));
     }
-    match within(Some(limit), Path::new("python3")).args(["-c", include_str!("torch_baselines.py")]).output() {
+    match within(Some(limit), Path::new("python3")).args(["-c", TORCH]).output() {
         Ok(output) => torch_said(&output),
         Err(error) => Ok(skipped(format!("python3: {error}"))),
     }
@@ -243,7 +246,10 @@ mod tests {
     #[test]
     fn a_device_that_a_tool_refuses_is_no_failure_of_ours() {
         let said = "========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the manual\n";
-        assert!(run(1, false, said, Value::Null).refusal().is_some());
+        let late = json!({ "at": null, "solved": 0, "failed": ["a problem: no kernel was loaded"] });
+        for report in [Value::Null, late] {
+            assert!(run(1, false, said, report).refusal().is_some());
+        }
         assert!(run(1, false, said, whole()).refusal().is_none());
     }
 
@@ -275,5 +281,46 @@ mod tests {
         for broken in [output(1, ""), output(0, "no JSON")] {
             assert!(torch_said(&broken).is_err());
         }
+    }
+
+    /// A torch that has less than is asked of it, and does nothing.
+    const OLD_TORCH: &str = "
+import sys, types
+__version__ = 'old'
+bfloat16 = None
+def randn(*shape, device, dtype): return shape
+class cuda:
+    class Event:
+        def __init__(self, enable_timing): pass
+        def record(self): pass
+        def elapsed_time(self, end): return 0.5
+    is_available = staticmethod(lambda: True)
+    synchronize = staticmethod(lambda: None)
+    get_device_name = staticmethod(lambda: 'a device')
+functional = types.ModuleType('torch.nn.functional')
+functional.scaled_dot_product_attention = lambda *rest, **named: None
+functional.linear = lambda *rest: None
+nn = types.ModuleType('torch.nn')
+nn.functional = functional
+sys.modules.update({'torch.nn': nn, 'torch.nn.functional': functional})
+def rms_norm(*rest): raise RuntimeError('no such kernel')
+functional.rms_norm = rms_norm
+";
+
+    #[test]
+    fn what_torch_cannot_do_costs_its_own_time_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("torch.py"), OLD_TORCH).unwrap();
+        let output = Command::new("python3").args(["-c", TORCH]).env("PYTHONPATH", folder.path()).output().unwrap();
+        let told = torch_said(&output).unwrap();
+        assert_eq!(told["microseconds"].as_object().map(serde_json::Map::len), Some(4), "{told}");
+        assert_eq!(told["microseconds"]["linear 16x8192x28672"], json!(25.0), "{told}");
+        assert_eq!(told["notes"], json!(["skipped: rms_norm 8192x4096 (no such kernel)"]));
+
+        let broken = "functional.rms_norm = functional.linear = functional.scaled_dot_product_attention = rms_norm\n";
+        fs::write(folder.path().join("torch.py"), format!("{OLD_TORCH}{broken}")).unwrap();
+        let output = Command::new("python3").args(["-c", TORCH]).env("PYTHONPATH", folder.path()).output().unwrap();
+        let error = torch_said(&output).unwrap_err().to_string();
+        assert!(error.contains("linear 16x8192x28672 (no such kernel)"), "{error}");
     }
 }

@@ -188,8 +188,9 @@ fn finish(cx: &mut Cx<'_, '_>, mask: u32, keep: Option<u32>) -> Checked {
 fn make<const N: usize>(cx: &mut Cx<'_, '_>, copy: &Copy, mask: u32) -> Checked {
     cx.block
         .shared_touch_units::<N>(&Accesses { warp: cx.core.id, pc: copy.pc, at: &copy.to, mask }, Write::CopyDone)?;
+    // Two lanes with one target are a race, so it is no matter which of them comes last.
     let whole = mask & copy.whole;
-    let copied = if whole != 0 && cx.block.shared_fetch::<N>(&copy.to, &copy.from, whole) { whole } else { 0 };
+    let copied = if whole != 0 && cx.block.shared_copy::<N>(&copy.to, &copy.from, whole) { whole } else { 0 };
     for lane in lanes(mask & !copied) {
         let mut data = [0; N];
         cx.block.global_copy(lane, copy.from[lane], &mut data[..usize::from(copy.filled[lane])])?;
